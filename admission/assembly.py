@@ -32,6 +32,7 @@ from admission.controllers.moves.move_controller import LatestStart, MoveControl
 from admission.controllers.node_failures import FailureRules
 from admission.controllers.nodes import NodeController
 from admission.controllers.options import job_options, lifecycle_rules, shown
+from admission.controllers.past_usage import UsageSampler
 from admission.controllers.pod_mover import PodMover
 from admission.controllers.pods.freequeue import FreeQueueController
 from admission.controllers.pods.gang_groups import GangGroupController
@@ -55,6 +56,7 @@ from admission.controllers.wait_reasons import WaitReporter
 from admission.controllers.workloads import WorkloadController
 from admission.engine.cycle import flavor_spares, spare_hosts
 from admission.engine.ledger import Ledger
+from admission.engine.queue.past_usage import PastUsage
 from admission.engine.queue.queues import PendingQueues
 from admission.engine.scheduler_state import SchedulerState
 from admission.integrations.job_kinds import JobKinds
@@ -128,7 +130,8 @@ def deciding(shared: Shared) -> Deciding:
     """Builds the scheduler, the reports of wait reasons, and the explanations."""
     settings, views, writer = shared.settings, shared.views, shared.writer
     section, sharing = settings.controller, settings.fair_sharing.rules()
-    ledger, queues, due = Ledger(settings.placement.options()), PendingQueues(), asyncio.Event()
+    past = PastUsage(settings.admission_fair_sharing.rules())
+    ledger, queues, due = Ledger(settings.placement.options()), PendingQueues(past), asyncio.Event()
     state = SchedulerState(ledger, queues)
     by_eviction = settings.wait_for_pods_ready.requeuing_strategy.timestamp == "Eviction"
     feed = Feed(views, state, due.set, rules=settings.resources.rules(), by_eviction=by_eviction)
@@ -222,6 +225,9 @@ def living(shared: Shared, decides: Deciding) -> ProcessPart:
         extra_usage=extra_usage,
         unowned_usage=unowned,
     )
+    request_cycle = decides.context.cycle_due.set
+    sampler = UsageSampler(views, decides.state, decides.feed.past_usage, status.past_usage_sampled, request_cycle)
+    sampling: tuple[Run, ...] = (("past usage", sampler.run),) if decides.queues.past else ()
     flavors = FlavorSparesReporter(views, decides.ledger, recorder, status.usage_changed)
     decides.scheduler.after_cycle(flavors.cycle_ended)
     capacity = CapacityGauges(decides.ledger, decides.queues, settings.metrics.domain_limit)
@@ -235,6 +241,7 @@ def living(shared: Shared, decides: Deciding) -> ProcessPart:
             ("required topology", relabelled.reconciler.run),
             ("spare hosts", spares.reconciler.run),
             ("lives", lives.run),
+            *sampling,
             ("capacity", capacity.run),
             *(("queue status", reconciler.run) for reconciler in status.reconcilers()),
         ),

@@ -10,6 +10,7 @@ from typing import Annotated, Any, Final, Literal, Self, TypeVar
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 from pydantic.alias_generators import to_camel
 
+from admission.engine.queue.past_usage import UsageRules
 from admission.engine.quota.charging import ResourceRules, Transformation
 from admission.engine.quota.fairness import FairSharingRules, FairStrategy
 from api import duration
@@ -145,6 +146,32 @@ class FairSharingSection(Section):
         if not self.enable:
             return None
         return FairSharingRules(self.preemption_strategies) if self.preemption_strategies else FairSharingRules()
+
+
+class AdmissionFairSharingSection(Section):
+    """Admission fair sharing: past usage of LocalQueues orders the workloads of ClusterQueues whose admissionScope says so."""
+
+    usage_half_life_time: Duration | None = Field(
+        None, description="time after which past usage counts half; 0: past usage never counts. none: off"
+    )
+    usage_sampling_interval: Duration = Field(
+        300.0, ge=1, description="time between two samples of the usage; also sets the penalty of each admission"
+    )
+    resource_weights: dict[str, Annotated[float, Field(ge=0, le=1e9, allow_inf_nan=False)]] = Field(
+        default_factory=dict, max_length=64, description="weights of resources in past usage; 1 where none is given"
+    )
+
+    @model_validator(mode="after")
+    def _enabled_gates(self) -> Self:
+        if self.usage_half_life_time is None and (idle := sorted(map(to_camel, self.model_fields_set))):
+            raise ValueError(f"{', '.join(idle)} has no effect without usageHalfLifeTime")
+        return self
+
+    def rules(self) -> UsageRules | None:
+        """Returns the engine's rules, or None without admission fair sharing."""
+        if self.usage_half_life_time is None:
+            return None
+        return UsageRules(self.usage_half_life_time, self.usage_sampling_interval, self.resource_weights)
 
 
 class TransformationSection(Section):

@@ -98,6 +98,11 @@ LOCAL_UNADMITTED = Gauge(
     "Workloads that are neither admitted nor finished, by reason.",
     (*_LQ, "cluster_queue", "reason", "underlying_cause"),
 )
+LOCAL_PAST_USAGE = Gauge(
+    "kueue_local_queue_admission_fair_sharing_usage",
+    "Past usage with the penalties of recent admissions, weighted by resource and divided by the weight of the LocalQueue.",
+    (*_LQ, "cluster_queue"),
+)
 LOCAL_STATUS = Gauge("kueue_local_queue_status", "1 for the present status, 0 for others.", (*_LQ, "active"))
 LOCAL_RESERVATION = Gauge("kueue_local_queue_resource_reservation", "Reserved quota.", (*_LQ, "flavor", "resource"))
 LOCAL_USAGE = Gauge(

@@ -11,6 +11,7 @@ from pydantic import Field, model_validator
 from admission.engine.model import Counting, PlacementOptions, Profile
 from admission.feature_gates import DEFAULT_GATES, FeatureGates
 from admission.kueue_settings import (
+    AdmissionFairSharingSection,
     Duration,
     FairSharingSection,
     IntegrationsSection,
@@ -240,6 +241,7 @@ class AdmissionSettings(Environment):
 
     feature_gates: FeatureGates = DEFAULT_GATES
     fair_sharing: FairSharingSection = FairSharingSection()
+    admission_fair_sharing: AdmissionFairSharingSection = AdmissionFairSharingSection()
     metrics: MetricsSection = MetricsSection()
     resources: ResourcesSection = ResourcesSection()
     placement: PlacementSection = PlacementSection()

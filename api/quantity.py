@@ -90,6 +90,17 @@ def to_text(resource: str, amount: int) -> str:
     return _scaled(amount, 1000, "kMGTPE", "")
 
 
+def to_precise_text(resource: str, amount: float) -> str:
+    """Formats an amount that may be a fraction (cpu in milli-units), with six digits or more: `1500m`, `8`, `12345678n`."""
+    units = Fraction(amount) / (1000 if resource == CPU else 1)
+    scaled = round(units * 10**9)
+    suffixes = ["n", "u", "m", ""]
+    while len(suffixes) > 1 and (scaled % 1000 == 0 or abs(scaled) >= 10**9):
+        scaled = round(Fraction(scaled, 1000))
+        suffixes.pop(0)
+    return f"{scaled}{suffixes[0]}"
+
+
 def to_texts(amounts: Mapping[str, int]) -> dict[str, str]:
     """Formats integer amounts as a ResourceList."""
     return {name: to_text(name, amount) for name, amount in amounts.items()}

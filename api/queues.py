@@ -7,7 +7,7 @@ fields in a condition of the object.
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, Final
 
 from pydantic import ConfigDict, Field
 
@@ -188,13 +188,16 @@ class AdmissionChecksStrategy(KubeModel):
 
 ResourceGroups = Annotated[tuple[ResourceGroup, ...], schema("Quota by resource and flavor.", **atomic(maxItems=16))]
 
+USAGE_BASED: Final = "UsageBasedAdmissionFairSharing"
+"""The admission mode in which the past usage of LocalQueues orders a ClusterQueue."""
+
 _ADMISSION_SCOPE = {
     "required": ["admissionMode"],
     "properties": {
         "admissionMode": {
             "type": "string",
             "description": "Whether past usage orders the queue.",
-            "enum": ["UsageBasedAdmissionFairSharing", "NoAdmissionFairSharing"],
+            "enum": [USAGE_BASED, "NoAdmissionFairSharing"],
         },
     },
 }

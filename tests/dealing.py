@@ -58,6 +58,7 @@ LONGEST: Final = (
     "test_node_failure",
     "test_sakkara",
     "test_fair_sharing",
+    "test_past_usage",
     "test_outage",
     "test_lifecycle",
     "test_process",

@@ -39,6 +39,8 @@ def show(explanation: Explanation, title: str, out: Console) -> None:
     _write_line(out, text)
     if explanation.cause:
         _write_line(out, explanation.cause)
+    if explanation.usage and explanation.usage not in text:
+        _write_line(out, explanation.usage)
     if explanation.victims:
         _write_line(out, f"waits for {', '.join(explanation.victims)} to leave, evicted for it")
     if explanation.starts is not None and (when := expected(explanation.starts)) not in text:

@@ -22,6 +22,7 @@ from admission.controllers.cluster_view import BY_REPLACED, ClusterView
 from admission.controllers.elastic.translation import queue_name
 from admission.controllers.in_steps import InSteps
 from admission.controllers.node_amounts import AmountsChanged
+from admission.controllers.past_usage import UsageReader
 from admission.controllers.projection import ProjectedPod
 from admission.controllers.sakkara_trees import TreesChanged
 from admission.controllers.slice_index import SliceIndex
@@ -74,6 +75,7 @@ class Feed:
         self._counting = InSteps()
         self._affected = AffectedWorkloads(views, self._refresh_one, request_cycle)
         self._tell_error: Callable[[str], None] = lambda key: None
+        self.past_usage = UsageReader(views.local_queues, state, request_cycle)
         views.topologies.add_handler(self._topology_changed)
         views.trees.add_handler(self._trees_changed)
         views.flavors.add_handler(self._flavor_changed)

@@ -135,8 +135,11 @@ def _limits(quota: ResourceQuota) -> Iterable[tuple[Gauge, float]]:
     return [(gauge, units(quota.name, to_int(quota.name, value))) for gauge, value in given if value is not None]
 
 
-def of_local_queue(queue: LocalQueue, activity: Activity, tally: QueueTotals) -> Table:
-    """Returns all series of a LocalQueue; a waiting workload is inadmissible once its status has a reason."""
+def of_local_queue(queue: LocalQueue, activity: Activity, tally: QueueTotals, used: float | None = None) -> Table:
+    """Returns all series of a LocalQueue; a waiting workload is inadmissible once its status has a reason.
+
+    `used` is its weighted past usage, None if that does not order its ClusterQueue.
+    """
     at = (queue.metadata.name, queue.metadata.namespace or "")
     active = tally.unadmitted[NO_RESERVATION, Reason.PENDING_EVALUATION]
     return {
@@ -151,6 +154,7 @@ def of_local_queue(queue: LocalQueue, activity: Activity, tally: QueueTotals) ->
             for why, count in tally.unadmitted.items()
             if count
         },
+        **({} if used is None else {(metrics.LOCAL_PAST_USAGE, (*at, queue.spec.cluster_queue)): used}),
         **{(metrics.LOCAL_RESERVATION, (*at, *fr)): units(fr[1], amount) for fr, amount in tally.reserved.items()},
         **{(metrics.LOCAL_USAGE, (*at, *fr)): units(fr[1], amount) for fr, amount in tally.used.items()},
     }

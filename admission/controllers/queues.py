@@ -25,6 +25,7 @@ from admission.controllers.cluster_view import BY_CLUSTER_QUEUE, Views
 from admission.controllers.elastic.translation import queue_name
 from admission.controllers.fair_share_status import NO_SHARES, StatusShares
 from admission.controllers.gauges import USUAL, GaugeOptions, QueueFigures, QueueGauges, of_cohort, of_local_queue
+from admission.controllers.past_usage import usage_status
 from admission.controllers.queue_totals import (
     NO_USAGE,
     NOTHING,
@@ -102,6 +103,10 @@ class QueueController:
     def reconcilers(self) -> Iterable[Reconciler]:
         """Returns the reconcilers to run."""
         return self._cluster_queues, self._local_queues, self._cohorts, self._used
+
+    def past_usage_sampled(self, key: str) -> None:
+        """Queues the LocalQueue, after a sample of its past usage."""
+        self._local_queues.add_after(key, self._patience())
 
     def usage_changed(self, name: str) -> None:
         """Queues the ClusterQueue, after a change of usage that belongs to no Workload."""
@@ -197,7 +202,8 @@ class QueueController:
         outside = Counter(outside_usage(self._quota.spec(name))) + Counter(self._unowned_usage(name))
         made = _QueueStatus(activity, totals, nominal_quotas(queue), self._pending.count(name), share, outside)
         status = made.on(queue.status, queue.metadata.generation, self._now())
-        status = self._noted(status, unsupported_fields.of_cluster_queue(queue), queue)
+        without = unsupported_fields.of_cluster_queue(queue, by_usage=bool(self._pending.past))
+        status = self._noted(status, without, queue)
         await self._write(CLUSTER_QUEUES, queue, status)
         await self._hold(self._views.cluster_queues, queue, used=bool(totals.reserving))
         locals_ = [self._totals.local_queue(q.key) for q in self._views.local_queues.by_index(BY_CLUSTER_QUEUE, name)]
@@ -216,10 +222,15 @@ class QueueController:
         declared = dict.fromkeys(nominal_quotas(target)) if target is not None else NOTHING
         made = _QueueStatus(activity, totals, declared, totals.pending)
         status = made.on(queue.status, queue.metadata.generation, self._now())
-        status = self._noted(status, unsupported_fields.of_local_queue(queue), queue)
+        by_usage = self._pending.orders_by_usage(queue.spec.cluster_queue)
+        past = self._pending.past if by_usage else None
+        if past is not None:
+            status = status.model_copy(update={"fair_sharing": usage_status(past.record(key))})
+        status = self._noted(status, unsupported_fields.of_local_queue(queue, by_usage=by_usage), queue)
         await self._write(LOCAL_QUEUES, queue, status)
         if self._shown.local_queues:
-            self._gauges.show(f"local queue {key}", of_local_queue(queue, activity, totals))
+            used = None if past is None else past.usage(key)
+            self._gauges.show(f"local queue {key}", of_local_queue(queue, activity, totals, used))
 
     async def _cohort(self, name: str) -> None:
         cohort, share = self._views.cohorts.objects.get(name), self._shares.of_cohort(name)

@@ -12,15 +12,15 @@ from collections.abc import Sequence
 from api import moves
 from api.meta import Condition, find_condition, rfc3339, set_condition
 from api.names import FIELDS_HONOURED, FieldsHonouredReason
-from api.queues import ClusterQueue, LocalQueue
+from api.queues import USAGE_BASED, ClusterQueue, LocalQueue
 from api.workloads import Workload
 
 
-def of_cluster_queue(queue: ClusterQueue) -> list[str]:
-    """Returns the fields for fair admission by past usage and for migration between flavors."""
+def of_cluster_queue(queue: ClusterQueue, *, by_usage: bool = False) -> list[str]:
+    """Returns the fields for migration between flavors, and for admission by past usage unless that is on (`by_usage`)."""
     spec, found = queue.spec, []
-    if spec.admission_scope is not None:
-        found.append("spec.admissionScope")
+    if (spec.admission_scope or {}).get("admissionMode") == USAGE_BASED and not by_usage:
+        found.append("spec.admissionScope (without the setting admissionFairSharing.usageHalfLifeTime)")
     if spec.concurrent_admission_policy is not None:
         found.append("spec.concurrentAdmissionPolicy")
     return found + _unreadable(moves.of_queue(queue.metadata.annotations))
@@ -35,10 +35,11 @@ def _unreadable(found: moves.MoveAnnotations) -> list[str]:
     return [f"{fault.field} ({fault.given!r:.64}: {fault.allowed})" for fault in found.faults]
 
 
-def of_local_queue(queue: LocalQueue) -> list[str]:
-    """Returns the field for fair sharing between the LocalQueues of one ClusterQueue."""
+def of_local_queue(queue: LocalQueue, *, by_usage: bool = False) -> list[str]:
+    """Returns the weight unless the ClusterQueue admits by past usage (`by_usage`), and annotations that cannot be read."""
     sharing = queue.spec.fair_sharing
-    found = ["spec.fairSharing"] if sharing is not None and sharing.weight is not None else []
+    without = "spec.fairSharing (the ClusterQueue does not admit by past usage)"
+    found = [without] if sharing is not None and sharing.weight is not None and not by_usage else []
     return found + _unreadable(moves.of_class(queue.metadata.annotations))
 
 

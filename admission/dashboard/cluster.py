@@ -18,6 +18,7 @@ from admission.controllers.projection import ProjectedPod
 from admission.controllers.queue_totals import QueueTotalsIndex
 from admission.engine.cycle import flavor_spares, spare_hosts
 from admission.engine.ledger import Ledger
+from admission.engine.queue.past_usage import PastUsage
 from admission.engine.queue.queues import PendingQueues
 from admission.engine.scheduler_state import SchedulerState
 from admission.engine.topology.allocation.capacity import Touched
@@ -118,7 +119,7 @@ def connected(kube: Kube, settings: AdmissionSettings) -> Connected:
     rules = rules_of(settings)
     views = make_views(kube, settings.sakkara.topology_namespace, settings.feature_gates)
     views.workloads.add_index(BY_POD, pod_keys)
-    state = SchedulerState(Ledger(rules.placement), PendingQueues())
+    state = SchedulerState(Ledger(rules.placement), PendingQueues(PastUsage(rules.usage)))
     feed = Feed(views, state, lambda: None, rules=rules.resources, by_eviction=rules.by_eviction)
     feed.count_in_steps()
     kinds = JobKinds(kube)

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from admission.dashboard.cluster import Cluster
 from admission.engine.model import Workload as EngineWorkload
-from admission.engine.queue.cluster_queue import order_of
+from admission.engine.queue.pending import Position
 from admission.visibility.pending import NOT_IN_LINE
 from admission.world.workload_facts import expected_start, latest_start
 from api.kube.turns import Turns
@@ -109,8 +109,9 @@ class Rows:
         async with self._sorting:
             if time.monotonic() - self._sorted_at < _FRESH:
                 return
-            waiting = list(self._cluster.state.queues.workloads())
-            positions = await asyncio.to_thread(_positions, waiting)
+            queues = self._cluster.state.queues
+            waiting, by = list(queues.workloads()), queues.positions_now()
+            positions = await asyncio.to_thread(_positions, waiting, by)
             if positions != self._positions:
                 self._positions = positions
                 self._version += 1
@@ -178,9 +179,9 @@ def _order(row: Row) -> tuple[int, str, int, str, str]:
     )
 
 
-def _positions(waiting: list[EngineWorkload]) -> dict[str, int]:
+def _positions(waiting: list[EngineWorkload], by: Position) -> dict[str, int]:
     """Returns the position of each workload in its ClusterQueue, from 1 on, in the order of evaluation."""
-    return dict(_numbered(sorted((one for one in waiting if _in_line(one)), key=order_of)))
+    return dict(_numbered(sorted((one for one in waiting if _in_line(one)), key=by)))
 
 
 def _numbered(ordered: list[EngineWorkload]) -> Iterator[tuple[str, int]]:

@@ -120,10 +120,10 @@ def _kind(owner: Obj) -> tuple[str, str]:
 
 def _fields(view: View) -> Iterator[Finding]:
     for queue in view.of(CLUSTER_QUEUES):
-        for field in ("admissionScope", "concurrentAdmissionPolicy"):
-            if spec_of(queue).get(field):
-                command = view.command("patch", "clusterqueue", name_of(queue), "--type=merge", "-p", _without(field))
-                yield Finding(f"ClusterQueue {name_of(queue)}", f"spec.{field} has no effect", command)
+        field = "concurrentAdmissionPolicy"
+        if spec_of(queue).get(field):
+            command = view.command("patch", "clusterqueue", name_of(queue), "--type=merge", "-p", _without(field))
+            yield Finding(f"ClusterQueue {name_of(queue)}", f"spec.{field} has no effect", command)
     for check in view.of(ADMISSION_CHECKS):
         controller = str(spec_of(check).get("controllerName") or "")
         if controller in (MULTIKUEUE, PROVISIONING):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from admission.engine import model
 from admission.engine.conversion_errors import about, structs, within
@@ -67,6 +68,7 @@ def cluster_queue(
             outside={resource: outside[resource] for resource in sorted(covered & outside.keys())},
             moves=terms,
             moves_per_day=per_day,
+            by_usage=_by_usage(spec.admission_scope),
         )
 
 
@@ -129,6 +131,21 @@ def _preemption(given: queues.Preemption | None, elastic: bool) -> model.Preempt
     return model.PreemptionPolicy(
         given.reclaim_within_cohort, given.within_cluster_queue, borrow.policy, borrow.max_priority_threshold, elastic
     )
+
+
+def _by_usage(scope: Mapping[str, Any] | None) -> bool:
+    return scope is not None and scope.get("admissionMode") == queues.USAGE_BASED
+
+
+def local_queue_weight(queue: queues.LocalQueue) -> float:
+    """Returns the weight of a LocalQueue in admission fair sharing, by default 1; 0 or less is infinite usage. Raises
+    InvalidObject.
+    """
+    sharing = queue.spec.fair_sharing
+    if sharing is None or sharing.weight is None:
+        return 1.0
+    with about("LocalQueue", queue.key), within("spec.fairSharing.weight: "):
+        return float(quantity.parse(sharing.weight))
 
 
 def _weight(sharing: queues.FairSharing | None) -> int:

@@ -84,6 +84,7 @@ class SchedulerState:
             before, known = self.ledger.admission(workload.key), self.ledger.workload(workload.key)
             self.queues.remove(workload.key)
             self.ledger.apply(workload)
+            self._set_usage(workload, workload.admission)
             stays = known is not None and known.evicted and not workload.evicted
             if stays:
                 self.queues.lines.stays(workload)
@@ -99,6 +100,12 @@ class SchedulerState:
         self.queues.put(workload)
         return True
 
+    def _set_usage(self, workload: Workload, admission: Admission) -> None:
+        """Counts the workload's quota in the past usage of its LocalQueue, and settles its penalty once it is written."""
+        self.queues.past.hold(workload, admission)
+        if workload.reserved is not None:
+            self.queues.past.written(workload, workload.reserved)
+
     def _requeue_if_less(self, before: Admission, now: Admission) -> bool:
         """Requeues the queue and its relatives if finished pods have returned quota."""
         left = now.usage()
@@ -110,6 +117,7 @@ class SchedulerState:
     def release(self, key: str) -> bool:
         """Releases the admission of the workload, if it has one, and requeues the workloads that want its quota or nodes."""
         admission = self.ledger.admission(key)
+        self.queues.past.release(key)
         if admission is None:
             return False
         self.ledger.apply(ObjectRemoved(RemovedKind.WORKLOAD, key))

@@ -119,6 +119,7 @@ class _Simulation:
     def _instant(self, moment: int) -> None:
         world = self._world
         world.now = self._begun + moment / 1000
+        world.queues.past.advance(world.now)
         while self._events and self._events[0][0] == moment:
             _, kind, key = heappop(self._events)
             if kind == _ARRIVAL:
@@ -187,6 +188,7 @@ class _Simulation:
             self._settled += 1
         left = self._replaced(run)
         run.admitted, run.admission, run.ended = self._now, decision.admission, None
+        self._world.queues.past.written(run.workload, self._world.now)
         self._charge(run, +1)
         self._end_after(run.workload.key, self._time_of(run.workload.key) if left is None else left)
 

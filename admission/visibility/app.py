@@ -68,6 +68,7 @@ def _read(views: Views, queues: PendingQueues) -> Queues:
         cluster_queue_of,
         queues.workloads,
         views.workloads.objects.get,
+        queues.positions_now,
     )
 
 

@@ -16,6 +16,7 @@ import msgspec
 
 from admission.engine.model import Workload
 from admission.engine.queue.cluster_queue import order_of
+from admission.engine.queue.pending import Position
 from admission.engine.reasons import Reason
 from admission.visibility.api_documents import GROUP, SUMMARY
 from api import workloads as api
@@ -79,14 +80,16 @@ def summary(
     known: Callable[[str], api.Workload | None],
     page: Page,
     only: LocalQueueName | None = None,
+    *,
+    by: Position = lambda workload: (0.0, order_of(workload)),
 ) -> bytes:
     """Returns the JSON of a page of the workloads `waiting` in one ClusterQueue; `known` looks one up by key.
 
-    Positions count from 0, in the order of evaluation. `only` lists the workloads of one LocalQueue.
+    Positions count from 0, in the order of evaluation (`by`). `only` lists the workloads of one LocalQueue.
     """
     items: list[dict[str, Any]] = []
     parts: list[bytes] = []
-    for item in _items(waiting, known, page, only):
+    for item in _items(waiting, known, page, only, by):
         items.append(item)
         if len(items) == _PART:
             parts.append(msgspec.json.encode(items)[1:-1])
@@ -98,11 +101,15 @@ def summary(
 
 
 def _items(
-    waiting: Sequence[Workload], known: Callable[[str], api.Workload | None], page: Page, only: LocalQueueName | None
+    waiting: Sequence[Workload],
+    known: Callable[[str], api.Workload | None],
+    page: Page,
+    only: LocalQueueName | None,
+    by: Position,
 ) -> Iterator[dict[str, Any]]:
     before: Counter[str] = Counter()
     end = page.offset + page.limit
-    for position, each in enumerate(_sorted(waiting)):
+    for position, each in enumerate(_sorted(waiting, by)):
         workload = known(each.key)
         if workload is None:
             continue  # deleted since
@@ -134,6 +141,6 @@ def _item(workload: api.Workload, position: int, local: int) -> dict[str, Any]:
     }
 
 
-def _sorted(waiting: Sequence[Workload]) -> Iterator[Workload]:
-    parts = [sorted(waiting[at : at + _PART], key=order_of) for at in range(0, len(waiting), _PART)]
-    return merge(*parts, key=order_of)
+def _sorted(waiting: Sequence[Workload], by: Position) -> Iterator[Workload]:
+    parts = [sorted(waiting[at : at + _PART], key=by) for at in range(0, len(waiting), _PART)]
+    return merge(*parts, key=by)

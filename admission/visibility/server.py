@@ -22,6 +22,8 @@ import msgspec
 from aiohttp import web
 
 from admission.engine.model import Workload
+from admission.engine.queue.cluster_queue import order_of
+from admission.engine.queue.pending import Position
 from admission.serving.connection_limits import ConnectionLimits
 from admission.serving.connections import Connections, Listening, finished, listening, send
 from admission.visibility.api_documents import GROUP, VERSIONS, documents
@@ -54,7 +56,8 @@ class Queues:
     """The live state of the controller that the server reads.
 
     `missing` returns why the queues are not complete yet. `cluster_queue_of` returns the ClusterQueue of a LocalQueue by
-    namespace and name, None if there is no such LocalQueue. `pending` yields the workloads of all queues.
+    namespace and name, None if there is no such LocalQueue. `pending` yields the workloads of all queues, and
+    `positions` returns their present order.
     """
 
     missing: Callable[[], str | None]
@@ -62,6 +65,7 @@ class Queues:
     cluster_queue_of: Callable[[str, str], str | None]
     pending: Callable[[], Iterator[Workload]]
     workload: Callable[[str], api.Workload | None]
+    positions: Callable[[], Position] = lambda: lambda workload: (0.0, order_of(workload))
 
 
 class Refused(Exception):
@@ -172,7 +176,10 @@ class VisibilityServer:
                 queue = self._cluster_queue(wanted)
                 waiting = in_line(self._queues.pending(), queue)
                 only = None if wanted.namespace is None else LocalQueueName(wanted.namespace, wanted.name)
-                return await asyncio.to_thread(summary, wanted.version, waiting, self._queues.workload, part, only)
+                by = self._queues.positions()
+                return await asyncio.to_thread(
+                    summary, wanted.version, waiting, self._queues.workload, part, only, by=by
+                )
         finally:
             self._waiting -= 1
 

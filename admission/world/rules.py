@@ -12,6 +12,7 @@ from typing import Final
 from admission.controllers.jobs.context import JobOptions
 from admission.controllers.options import job_options
 from admission.engine.model import PlacementOptions
+from admission.engine.queue.past_usage import UsageRules
 from admission.engine.quota.charging import PLAIN, ResourceRules
 from admission.engine.quota.fairness import FairSharingRules
 from admission.settings import AdmissionSettings
@@ -34,7 +35,8 @@ def _plain_jobs(_: Mapping[str, Namespace]) -> JobOptions:
 class WorldRules:
     """Rules of a world.
 
-    `resources` maps requests to quota. `sharing` is None without fair sharing. `budget` is the number of decisions in a
+    `resources` maps requests to quota. `sharing` is None without fair sharing, `usage` without
+    admission fair sharing. `budget` is the number of decisions in a
     cycle. With `by_eviction`, an evicted workload is queued by its eviction time. With `one_by_one`, a workload is admitted
     only when the pods of all others are ready. `trees` is the namespace of Sakkara's topology ConfigMaps. `webhook` has the
     rules for new objects, and the placement options that the engine shares. `jobs` returns the job controller's options for
@@ -43,6 +45,7 @@ class WorldRules:
 
     resources: ResourceRules = PLAIN
     sharing: FairSharingRules | None = None
+    usage: UsageRules | None = None
     budget: int = BUDGET
     by_eviction: bool = True
     one_by_one: bool = False
@@ -62,6 +65,7 @@ def rules_of(settings: AdmissionSettings) -> WorldRules:
     return WorldRules(
         resources=settings.resources.rules(),
         sharing=settings.fair_sharing.rules(),
+        usage=settings.admission_fair_sharing.rules(),
         budget=settings.controller.cycle_budget,
         by_eviction=pods.requeuing_strategy.timestamp == "Eviction",
         one_by_one=pods.enabled and pods.block_admission,

@@ -35,6 +35,7 @@ from admission.engine.model import (
 from admission.engine.queue.cluster_queue import order_of
 from admission.engine.queue.evictions import EvictedPair
 from admission.engine.queue.memory import QueueMemory
+from admission.engine.queue.past_usage import UsageRecord, UsageRules
 from admission.engine.queue.pending import KeptRequest, StartReservation
 from admission.engine.quota.fairness import FairSharingRules
 from admission.engine.scheduler_state import SchedulerState
@@ -74,7 +75,8 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     while no capacity has become free since. `places` are held for waiting workloads while others leave them. `unforeseen`
     names heads of queues with backfill whose start is unknown. `failed` maps running workloads to failed nodes that are to
     be replaced. With `one_by_one`, a workload is admitted only when the pods of all others are ready; `unready` names
-    workloads whose pods are not.
+    workloads whose pods are not. `usage_rules` and `usage` are the rules of admission fair sharing and the past
+    usage of LocalQueues.
     """
 
     format: str = FORMAT
@@ -109,6 +111,8 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     failed: dict[str, tuple[str, ...]] = {}
     one_by_one: bool = False
     unready: tuple[str, ...] = ()
+    usage_rules: UsageRules | None = None
+    usage: tuple[UsageRecord, ...] = ()
     arrivals: tuple[Arrival, ...] = ()
     about: dict[str, WorkloadFacts] = {}
 
@@ -208,6 +212,8 @@ def capture(
         failed={key: tuple(nodes) for key, nodes in (failed or {}).items()},
         one_by_one=unready is not None,
         unready=tuple(sorted(unready or ())),
+        usage_rules=state.queues.past.rules,
+        usage=tuple(state.queues.past.records()),
         arrivals=tuple(arrivals),
         about={key: _timed(one) for key, one in (about or {}).items()},
     )
@@ -230,7 +236,7 @@ def capture_world(world: World) -> Snapshot:
 def from_snapshot(snapshot: Snapshot) -> World:
     """Returns the world of a snapshot; its next cycle makes the same decisions as that of the original."""
     world = World(snapshot.options, now=snapshot.at, budget=snapshot.budget)
-    world.sharing = snapshot.sharing
+    world.sharing, world.queues.past.rules = snapshot.sharing, snapshot.usage_rules
     for event in _events(snapshot):
         world.apply(event)
     world.ledger.set_assumed_pods({(room.workload, room.pod_set, room.domain): room.nodes for room in snapshot.rooms})
@@ -238,6 +244,8 @@ def from_snapshot(snapshot: Snapshot) -> World:
     for place in map(_endless, snapshot.places):
         if place.admission is not None:
             world.ledger.hold(replace(place, admission=None), place.admission)
+    for record in snapshot.usage:
+        world.queues.past.put(record)
     for workload in snapshot.pending:
         world.apply(_endless(workload))
     world.queues.due(snapshot.at)  # a workload may have been refused again after its backoff ended

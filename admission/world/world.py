@@ -85,6 +85,7 @@ class World:
         """Returns an empty world with these rules. `now` is in epoch seconds."""
         made = cls(rules.placement, now=now, budget=rules.budget)
         made.sharing, made.one_by_one = rules.sharing, rules.one_by_one
+        made.queues.past.rules = rules.usage
         return made
 
     @property

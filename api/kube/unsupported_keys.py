@@ -45,7 +45,6 @@ _NO_GATE: Final = "Stowage does not have this gate: what Kueue has on by default
 INSTEAD: Final[Mapping[str, str]] = {
     "apiVersion": "the file contains only settings, not an object",
     "kind": "the file contains only settings, not an object",
-    "admissionFairSharing": f"{_NOT_HERE}: admission by past usage",
     "clientConnection": "limits of requests are client.qps and client.burst",
     "controller.groupKindConcurrency": "workers are set by controller.jobWorkers and controller.workloadWorkers",
     **{f"{_GATES}{gate}": f"the setting for this is {setting}" for gate, setting in _SETTINGS_OF_GATES.items()},
@@ -65,7 +64,9 @@ INSTEAD: Final[Mapping[str, str]] = {
 }
 
 _OTHER_FILE: Final = "the ungater and the other two processes have a file each"
-_OF_OTHERS: Final = frozenset(("ungater", "placement", "controller", "webhook", "fairSharing", "metrics", "resources"))
+_OF_OTHERS: Final = frozenset(
+    ("ungater", "placement", "controller", "webhook", "fairSharing", "admissionFairSharing", "metrics", "resources")
+)
 
 
 def answer_for(where: Sequence[Any]) -> str:

@@ -13,6 +13,7 @@ from admission.__main__ import main
 from admission.controllers.lifecycle import LifecycleRules
 from admission.controllers.options import job_options, lifecycle_rules
 from admission.controllers.timeouts import PodsReadyRules, RequeueBackoff
+from admission.engine.queue.past_usage import UsageRules
 from admission.engine.quota.fairness import FairSharingRules, FairStrategy
 from admission.integrations.owners import managed_kinds
 from admission.settings import AdmissionSettings
@@ -85,6 +86,16 @@ from ungater.app import main as ungater
             "FAIR_SHARING__PREEMPTION_STRATEGIES", '["LessThanInitialShare"]',
             "settings: fair_sharing: {'preemption_strategies': ['LessThanInitialShare']}: Value error, preemptionStrategies "
             "has no effect without enable: say enable: true, or false to leave it off", id="sharing-off-by-default",
+        ),
+        pytest.param(
+            "ADMISSION_FAIR_SHARING__USAGE_SAMPLING_INTERVAL", "5m",
+            "settings: admission_fair_sharing: {'usage_sampling_interval': '5m'}: Value error, usageSamplingInterval "
+            "has no effect without usageHalfLifeTime", id="past-usage-without-half-life",
+        ),
+        pytest.param(
+            "ADMISSION_FAIR_SHARING__USAGE_HALF_LIFE_TIME", "-1h",
+            "settings: admission_fair_sharing.usage_half_life_time: '-1h': "
+            "Value error, '-1h': must be a duration such as 90s, 10m or 1h30m", id="past-usage-negative-half-life",
         ),
         pytest.param(
             "OBJECT_RETENTION_POLICIES__WORKLOADS__AFTER_FINISHED", "a week",
@@ -266,6 +277,46 @@ def test_fair_sharing(
     (tmp_path / "config.yaml").write_text(f"fairSharing: {words}")
     monkeypatch.setenv("STOWAGE_CONFIG", str(tmp_path / "config.yaml"))
     assert AdmissionSettings().fair_sharing.rules() == rules
+
+
+@pytest.mark.parametrize(
+    ("words", "rules"),
+    [
+        pytest.param("{}", None, id="off"),
+        pytest.param("{usageHalfLifeTime: 168h}", UsageRules(604_800.0, 300.0), id="half-life"),
+        pytest.param("{usageHalfLifeTime: 0}", UsageRules(0.0, 300.0), id="half-life-0"),
+        pytest.param(
+            "{usageHalfLifeTime: 1h, usageSamplingInterval: 1m, resourceWeights: {cpu: 0, nvidia.com/gpu: 2.5}}",
+            UsageRules(3600.0, 60.0, {"cpu": 0.0, "nvidia.com/gpu": 2.5}),
+            id="all",
+        ),
+    ],
+)
+def test_admission_fair_sharing(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, words: str, rules: UsageRules | None
+) -> None:
+    (tmp_path / "config.yaml").write_text(f"admissionFairSharing: {words}")
+    monkeypatch.setenv("STOWAGE_CONFIG", str(tmp_path / "config.yaml"))
+    assert AdmissionSettings().admission_fair_sharing.rules() == rules
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        pytest.param("{usageHalfLifeTime: 1h, usageSamplingInterval: 0s}", id="interval-0"),
+        pytest.param("{usageHalfLifeTime: 1h, resourceWeights: {cpu: -1}}", id="weight-below-0"),
+        pytest.param("{usageHalfLifeTime: 1h, resourceWeights: {cpu: .nan}}", id="weight-nan"),
+        pytest.param("{usageHalfLifeTime: 1h, resourceWeights: {cpu: heavy}}", id="weight-text"),
+        pytest.param("{usageHalfLifeTime: 1h, resetInactivityPeriod: 1h}", id="unknown"),
+    ],
+)
+def test_admission_fair_sharing_that_cannot_be_is_refused(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, words: str
+) -> None:
+    (tmp_path / "config.yaml").write_text(f"admissionFairSharing: {words}")
+    monkeypatch.setenv("STOWAGE_CONFIG", str(tmp_path / "config.yaml"))
+    with pytest.raises(ValidationError):
+        AdmissionSettings()
 
 
 @pytest.mark.parametrize("port", ["99999", "-1"])

@@ -168,7 +168,7 @@ POD_SET = {"name": "main", "count": 1, "template": pod_template("1")}
 STRANGE = named("Workload", "of-a-train", {"queueName": "lq", "podSets": [POD_SET]}, "v1beta2", namespace="default")
 STRANGE["metadata"]["ownerReferences"] = [OWNER]
 MULTI = named("AdmissionCheck", "multi", {"controllerName": MULTIKUEUE}, "v1beta2")
-SCOPE = {"spec": {"admissionScope": {"admissionMode": "UsageBasedAdmissionFairSharing"}}}
+POLICY = {"spec": {"concurrentAdmissionPolicy": {"migration": {"mode": "RetainFirstAdmission"}}}}
 
 
 def settings(cluster: ControlPlane, text: str) -> None:
@@ -180,13 +180,13 @@ def settings(cluster: ControlPlane, text: str) -> None:
 
 HINDRANCES: dict[str, tuple[Callable[[ControlPlane], object], tuple[str, str]]] = {
     "a setting that Stowage lacks": (
-        lambda cluster: settings(cluster, "admissionFairSharing: {usageHalfLifeTime: 1h}"),
+        lambda cluster: settings(cluster, "multiKueue: {gcInterval: 1m}"),
         ("kueue-settings", f"ConfigMap {kueue.NAMESPACE}/kueue-manager-config"),
     ),
     "a Workload of another kind": (lambda cluster: apply(cluster, STRANGE), ("kueue-kinds", "kind Train.example.com")),
     "MultiKueue": (lambda cluster: apply(cluster, MULTI), ("kueue-fields", "AdmissionCheck multi")),
-    "a queue by past usage": (
-        lambda cluster: cluster.api.merge(f"/apis/{GROUP}/v1beta2/clusterqueues/{QUEUE}", SCOPE),
+    "a queue that migrates between flavors": (
+        lambda cluster: cluster.api.merge(f"/apis/{GROUP}/v1beta2/clusterqueues/{QUEUE}", POLICY),
         ("kueue-fields", f"ClusterQueue {QUEUE}"),
     ),
 }

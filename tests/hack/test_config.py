@@ -84,6 +84,7 @@ ONE_BY_ONE = {
     "sparkapplication.yaml",
     "by-pods.yaml",
     "queue-backfill.yaml",
+    "queue-by-usage.yaml",
     "sakkara-topology.yaml",
     "sakkara-group.yaml",
 }

@@ -205,7 +205,7 @@ POLICIES: tuple[InvalidRow, ...] = (
             "stowage.dev/FieldsHonoured",
             "False",
             "NotSupportedYet",
-            "set, but without effect yet: spec.fairSharing",
+            "set, but without effect yet: spec.fairSharing (the ClusterQueue does not admit by past usage)",
         ),
     ),
     row(

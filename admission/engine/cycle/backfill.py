@@ -50,7 +50,7 @@ from admission.engine.cycle.solve import Unsolved, solve
 from admission.engine.cycle.start_order import BindingStart, StartOrder, future_of
 from admission.engine.ledger import Ledger
 from admission.engine.model import Admission, ClusterQueue, FlavorResource, Workload
-from admission.engine.queue.cluster_queue import order_of, shape_of
+from admission.engine.queue.cluster_queue import shape_of
 from admission.engine.queue.pending import StartReservation
 from admission.engine.queue.queues import PendingQueues
 from admission.engine.reasons import Reason
@@ -111,7 +111,7 @@ class Backfill:
         self._known: list[Step] | None = None
         self._departures: Departures | None = None
         self._started: dict[str, FutureReservation] = {}
-        self._order = StartOrder(ledger, queues.starts, fair=fair)
+        self._order = StartOrder(ledger, queues.starts, queues.before, fair=fair)
         self._last = now
         self._guesses: dict[Hashable, tuple[float, int]] = {}
         self._leaving: dict[float, dict[str, dict[FlavorResource, int]]] = {}
@@ -157,12 +157,12 @@ class Backfill:
         `level`: how far it would borrow. `fits_nowhere`: not even an empty cluster would hold it.
         """
         held = self._queues.starts.of(queue.name)
-        if held is not None and order_of(held[0]) < order_of(workload):
+        if held is not None and self._queues.before(held[0], workload):
             return ReservedStart(overtaken=True)
         if held is not None and held[0].key == workload.key and self._still_holds(held[1]):
             return ReservedStart(held[1].start, overtaken=True)
         first = self._queues.starts.unforeseen(queue.name)
-        if first is not None and order_of(first) < order_of(workload):
+        if first is not None and self._queues.before(first, workload):
             self._order.reserve(workload.key, None)
             return ReservedStart()
         passing = reason in _MAY_PASS and not (fits_nowhere and reason is Reason.TOPOLOGY_PLACEMENT_FAILED)

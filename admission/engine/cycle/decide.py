@@ -32,5 +32,5 @@ def decide(
         for queue in sorted({*freed.values()} - {""}):
             queues.lines.quota_freed(ledger.quota.relatives(queue) | {queue}, beside)
         queues.lines.capacity_freed(list(freed), beside)
-    preemptor = Preemptor(ledger, now, sharing)
+    preemptor = Preemptor(ledger, now, sharing, past=queues.past)
     return run_cycle(ledger, queues, now, budget, preemptor, fair=sharing is not None, startable=startable)

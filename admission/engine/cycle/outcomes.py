@@ -97,6 +97,7 @@ class Outcomes:
         self.requeued |= self._backfill.record_admission(admitted, admission, found.assignment.level)
         self._queues.keep(workload.key, None)
         self._queues.remove(workload.key)
+        self._queues.past.enter(workload, admission, self._now)
         self.settle(head)
         self._record_usage(found)
         note = relaxed(workload, queue, self._ledger.flavors, found.assignment, self._now)
@@ -118,6 +119,7 @@ class Outcomes:
             self.requeued |= self._backfill.record_admission(admitted, found.admission(), found.assignment.level)
         first = self._queues.head(name)
         self._queues.remove(workload.key)
+        self._queues.past.enter(workload, found.admission(), self._now)
         if first is not None and first.key == workload.key:
             self._order.leave(Head.of(workload))
         if first is None or first.key == workload.key:

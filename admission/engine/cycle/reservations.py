@@ -167,7 +167,8 @@ class Reservations:
         """
         queue = self._ledger.quota.spec(owner.cluster_queue)
         strict = queue is not None and queue.strategy is QueueingStrategy.STRICT_FIFO
-        return reservation.bars(owner, other, strict=strict)
+        ahead = owner.cluster_queue == other.cluster_queue and self._queues.before(owner, other)
+        return reservation.bars(owner, other, strict=strict, ahead=ahead)
 
     def keep_all(self) -> None:
         """Charges every reservation. Under fair sharing each owner had the smallest share when its reservation was made."""
@@ -204,7 +205,7 @@ class Reservations:
         self._queues.reserve_capacity(key, reservation)
         self._enter_anew(found.workload, self._queues.preemptors.get(key, reservation))
         following = self._queues.head(found.workload.cluster_queue)
-        if following is None or order_of(found.workload) < order_of(following):
+        if following is None or self._queues.before(found.workload, following):
             self._charge(key)
 
     def _charge(self, key: str) -> None:

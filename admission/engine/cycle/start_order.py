@@ -7,7 +7,7 @@ reservations that bind the head before it, and by the reservation of that head. 
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from operator import attrgetter
 
@@ -52,8 +52,11 @@ def future_of(
 class StartOrder:
     """The reservations of `starts`; all changes during the cycle go through `reserve`. `fair`: fair sharing is on."""
 
-    def __init__(self, ledger: Ledger, starts: StartReservations, *, fair: bool) -> None:
-        self._ledger, self._starts, self._fair = ledger, starts, fair
+    def __init__(
+        self, ledger: Ledger, starts: StartReservations, before: Callable[[Workload, Workload], bool], *, fair: bool
+    ) -> None:
+        """`before` reports whether the first of two workloads of one queue comes first."""
+        self._ledger, self._starts, self._before, self._fair = ledger, starts, before, fair
         self._sorted: list[BindingStart] = []
         self._version = -1
         self._known: dict[str, BindingStart] = {}
@@ -93,7 +96,7 @@ class StartOrder:
         if one.head.key == workload.key:
             return False
         if one.head.cluster_queue == workload.cluster_queue:
-            return one.turn[1] < order_of(workload)
+            return self._before(one.head, workload)
         return self._fair or one.turn < (level, order_of(workload))
 
     def ahead(self, workload: Workload, level: int, besides: str = "") -> list[BindingStart]:
@@ -103,7 +106,7 @@ class StartOrder:
         name = workload.cluster_queue
         found = [one for one in held[:first] if one.head.cluster_queue != name and one.head.key != besides]
         own = self._starts.of(name)
-        if own is not None and own[0].key not in (workload.key, besides) and order_of(own[0]) < order_of(workload):
+        if own is not None and own[0].key not in (workload.key, besides) and self._before(own[0], workload):
             insort(found, self._entry(*own), key=_turn)
         return found
 

@@ -90,7 +90,7 @@ def competitors(
 
     At most `most` are returned, the first by priority and age. From the workload's own queue only those ahead of it count.
     """
-    own, there, mine = workload.cluster_queue, inputs.queues, order_of(workload)
+    own, there = workload.cluster_queue, inputs.queues
     names = ledger.quota.relatives(own) | there.lines.sharing_flavors(own) | {own}
     found = [
         one
@@ -99,7 +99,7 @@ def competitors(
         and one.key != workload.key
         and one.blocked is None
         and one.not_before <= now
-        and (one.cluster_queue != own or order_of(one) < mine)
+        and (one.cluster_queue != own or there.before(one, workload))
     ]
     return nsmallest(most, found, key=order_of), len(found) <= most
 
@@ -121,7 +121,8 @@ def _line(
     others: Sequence[Workload] | None = None,
 ) -> PendingQueues:
     """Builds queues with the workload and those whose claims bind it, which have no turn unless `others` have."""
-    line, there = PendingQueues(), inputs.queues
+    there = inputs.queues
+    line = PendingQueues(there.past.copy())
     owned = [(owner, capacity) for owner, capacity in there.capacity_reservations() if owner.key != workload.key]
     reservations = [each for each in inputs.reservations(workload) if only is None or each[0].key in only]
     same_gangs = {key for owner in (workload, *(owner for owner, _ in owned)) for key in _together(owner)}

@@ -64,13 +64,15 @@ def headline(explanation: Explanation) -> str:
             return "is admitted"
         case Verdict.FITS:
             first = f"; before it: {_several(explanation.ahead)}" if explanation.ahead else ""
-            return f"fits and is admitted when its turn comes{first}"
+            return "; ".join(filter(None, (f"fits and is admitted when its turn comes{first}", explanation.usage)))
         case Verdict.BLOCKED | Verdict.RESERVED:
             start = ": ".join(filter(None, (explanation.message, explanation.cause)))
         case Verdict.CANNOT_RUN:
             start = NEVER
         case _:
             start = ": ".join(filter(None, (nearest(explanation), explanation.cause)))
+    if explanation.usage:
+        start = f"{start}; {explanation.usage}"
     if explanation.starts is not None:
         start = f"{start}; {expected(explanation.starts)}"
     remedies = [remedy_text(remedy) for remedy in explanation.remedies[:_NAMED]]

@@ -14,7 +14,7 @@ from admission.engine.flavors.search import topology_implied, total_requests
 from admission.engine.forecast.run_times import RunEstimate
 from admission.engine.ledger import Ledger
 from admission.engine.model import ClusterQueue, Cohort, FlavorResource, PodSet, Workload
-from admission.engine.queue.cluster_queue import order_of
+from admission.engine.queue.cluster_queue import Order, order_of
 from admission.engine.queue.queues import PendingQueues
 
 Usage = dict[FlavorResource, int]
@@ -76,18 +76,27 @@ def inputs_of(
             pause()
         if queue.inactive is not None:
             continue
-        for workload in (*queues.active(queue.name), *queues.inadmissible(queue.name)):
-            if workload.blocked is None and workload.defect is None:
-                waiting.append(_waiting(workload, queue, ledger, estimates(workload)))
-                pause()
+        line = [one for one in (*queues.active(queue.name), *queues.inadmissible(queue.name)) if _may_start(one)]
+        # The k-th by past usage takes the k-th place that its queue has among the others.
+        by_usage = sorted(line, key=queues.position) if queues.orders_by_usage(queue.name) else line
+        places = sorted(map(order_of, line)) if queues.orders_by_usage(queue.name) else list(map(order_of, line))
+        for order, workload in zip(places, by_usage, strict=True):
+            waiting.append(_waiting(workload, order, queue, ledger, estimates(workload)))
+            pause()
     waiting.sort(key=lambda one: one.order)
     return ForecastInputs(now, specs, tuple(running), tuple(waiting))
 
 
-def _waiting(workload: Workload, queue: ClusterQueue, ledger: Ledger, estimate: RunEstimate | None) -> Waiting:
+def _may_start(workload: Workload) -> bool:
+    return workload.blocked is None and workload.defect is None
+
+
+def _waiting(
+    workload: Workload, order: Order, queue: ClusterQueue, ledger: Ledger, estimate: RunEstimate | None
+) -> Waiting:
     placed = any(one.topology is not None and one.topology.required is not None for one in workload.pod_sets)
     choices = _choices(workload, queue, ledger)
-    return Waiting(workload.key, queue.name, order_of(workload), choices, workload.not_before, placed, estimate)
+    return Waiting(workload.key, queue.name, order, choices, workload.not_before, placed, estimate)
 
 
 def _choices(workload: Workload, queue: ClusterQueue, ledger: Ledger) -> Choices:

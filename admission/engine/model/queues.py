@@ -131,6 +131,7 @@ class ClusterQueue:
     queue's head gets a reservation, and workloads that do not delay the head may overtake it (backfill.py). `outside` is usage
     of its quota by pods that no Workload counts, charged to the first flavor of each resource. `moves` are the terms of its
     workloads that give none; `moves_per_day` is how many of them may be moved in 24 hours, None for any number.
+    `by_usage`: the past usage of LocalQueues orders its workloads (admission fair sharing), where that is configured.
     """
 
     name: str
@@ -151,6 +152,7 @@ class ClusterQueue:
     outside: Amounts = field(default_factory=dict)
     moves: MoveTerms = NO_TERMS
     moves_per_day: int | None = None
+    by_usage: bool = False
 
     @property
     def flavors(self) -> tuple[str, ...]:

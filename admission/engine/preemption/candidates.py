@@ -14,6 +14,7 @@ from enum import Enum
 from admission.engine.decision import PreemptionReason
 from admission.engine.ledger import Ledger
 from admission.engine.model import ClusterQueue, FlavorResource, PlacementRequest, PreemptionPolicy, Workload
+from admission.engine.queue.past_usage import PastUsage
 from admission.engine.quota import cohorts
 from admission.engine.quota.cohorts import QuotaNode
 from admission.engine.topology.allocation.entries import Allocation
@@ -26,7 +27,7 @@ class PreemptionContext:
     """The preemptor and what it needs.
 
     `usage` is all quota that it requests; `needed`, the (flavor, resource) pairs that are short; `requests`, the pod sets to
-    place on a topology; `now` is in epoch seconds.
+    place on a topology; `now` is in epoch seconds. `past` is the past usage of LocalQueues, None if it does not count.
     """
 
     workload: Workload
@@ -36,6 +37,7 @@ class PreemptionContext:
     needed: Needed
     requests: Sequence[PlacementRequest]
     now: float
+    past: PastUsage | None = None
 
     @property
     def policy(self) -> PreemptionPolicy:
@@ -83,7 +85,7 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class Candidates:
-    """The candidates in three parts, each in the order of `rank`."""
+    """The candidates in three parts, each as `in_order` returns it."""
 
     hierarchical: tuple[Candidate, ...]
     reclaimable: tuple[Candidate, ...]
@@ -116,7 +118,25 @@ def find(ledger: Ledger, context: PreemptionContext) -> Candidates:
             found = _of_relatives(ledger, context, top, below, advantage)
             (hierarchical if advantage else reclaimable).extend(found)
     parts = (hierarchical, reclaimable, of_own_queue(ledger, context) if own else ())
-    return Candidates(*(tuple(sorted(part, key=lambda one: rank(context, one))) for part in parts))
+    return Candidates(*(tuple(in_order(ledger, context, part)) for part in parts))
+
+
+def in_order(ledger: Ledger, context: PreemptionContext, some: Iterable[Candidate]) -> list[Candidate]:
+    """Returns the candidates by `rank`. Where past usage orders a ClusterQueue, those of its LocalQueue with most usage come
+    first (cycle.md 4.8): they keep the places of all its candidates, since usage says nothing about other ClusterQueues.
+    """
+    ranked = sorted(some, key=lambda one: rank(context, one))
+    if (past := context.past) is None:
+        return ranked
+    places: dict[tuple[str, bool], list[int]] = {}
+    for place, one in enumerate(ranked):
+        if (spec := ledger.quota.spec(one.node.name)) is not None and spec.by_usage:
+            places.setdefault((one.node.name, one.workload.evicted), []).append(place)
+    for kept in places.values():
+        members = sorted((ranked[place] for place in kept), key=lambda one: -past.usage(one.workload.queue))
+        for place, one in zip(kept, members, strict=True):
+            ranked[place] = one
+    return ranked
 
 
 def _sides(context: PreemptionContext) -> tuple[bool, bool]:
@@ -138,7 +158,7 @@ def find_for_fairness(ledger: Ledger, context: PreemptionContext) -> list[Candid
         for node in root.members():
             if node is not context.node and not within_nominal(node, context.needed):
                 found += _of_queue(ledger, context, node, PreemptionVariant.FAIR_SHARING, root)
-    return sorted(found, key=lambda one: rank(context, one))
+    return in_order(ledger, context, found)
 
 
 def of_own_queue(ledger: Ledger, context: PreemptionContext) -> Iterator[Candidate]:

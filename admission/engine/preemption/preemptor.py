@@ -34,6 +34,7 @@ from admission.engine.preemption.cost import cost_of
 from admission.engine.preemption.fair import fair
 from admission.engine.preemption.fair_cheapest import fair_cheapest
 from admission.engine.preemption.removal import PreemptionTarget
+from admission.engine.queue.past_usage import PastUsage
 from admission.engine.quota.fairness import FairSharingRules
 from admission.engine.requests import placement_requests
 
@@ -44,28 +45,40 @@ BUDGET = 4_000
 class Preemptor:
     """Chooses victims for one ledger at one moment (`now`, epoch seconds). `sharing` is None if fair sharing is off.
 
-    `budget` is the number of candidate sets to examine for the cheapest; the options' `exact_budget` caps it.
+    `past` is the past usage of LocalQueues. `budget` is the number of candidate sets to examine for the cheapest; the options'
+    `exact_budget` caps it.
     """
 
     def __init__(
-        self, ledger: Ledger, now: float, sharing: FairSharingRules | None = None, budget: int = BUDGET
+        self,
+        ledger: Ledger,
+        now: float,
+        sharing: FairSharingRules | None = None,
+        budget: int = BUDGET,
+        past: PastUsage | None = None,
     ) -> None:
-        self._ledger, self._now, self._sharing = ledger, now, sharing
+        self._ledger, self._now, self._sharing, self._past = ledger, now, sharing, past or None
         self._budget = min(budget, ledger.options.exact_budget)
 
     def about(self, workload: Workload) -> WorkloadPreemption:
         """Returns a `VictimFinder` for this workload."""
-        return WorkloadPreemption(self._ledger, workload, self._now, self._sharing, self._budget)
+        return WorkloadPreemption(self._ledger, workload, self._now, self._sharing, self._budget, self._past)
 
 
 class WorkloadPreemption:
     """Preemption questions about one workload. Implements `VictimFinder` of flavors/assign.py."""
 
     def __init__(
-        self, ledger: Ledger, workload: Workload, now: float, sharing: FairSharingRules | None, budget: int
+        self,
+        ledger: Ledger,
+        workload: Workload,
+        now: float,
+        sharing: FairSharingRules | None,
+        budget: int,
+        past: PastUsage | None,
     ) -> None:
         self._ledger, self._workload, self._now, self._sharing = ledger, workload, now, sharing
-        self._budget = budget
+        self._budget, self._past = budget, past
 
     def simulate(self, queue: str, fr: FlavorResource, amount: int) -> tuple[Mode, int]:
         """Returns the mode (NO_CANDIDATES, PREEMPT, or RECLAIM) and the borrowing level after evictions, by quota alone.
@@ -76,7 +89,8 @@ class WorkloadPreemption:
         spec, node = quota.spec(queue), quota.node(queue)
         if spec is None or node is None:
             return Mode.NO_CANDIDATES, 0
-        context = PreemptionContext(self._workload, spec, node, {fr: amount}, frozenset((fr,)), (), self._now)
+        needs = {fr: amount}
+        context = PreemptionContext(self._workload, spec, node, needs, frozenset(needs), (), self._now, self._past)
         victims = self._kueue_choice(context)
         with self._ledger.trial():
             for one in victims:
@@ -99,10 +113,14 @@ class WorkloadPreemption:
         if spec is None or node is None:
             return None
         requests = placement_requests(workload, spec, assignment, self._ledger.flavors, self._now)
-        context = PreemptionContext(workload, spec, node, assignment.usage, needed(assignment), requests, self._now)
+        short = needed(assignment)
+        context = PreemptionContext(workload, spec, node, assignment.usage, short, requests, self._now, self._past)
         profile = workload.profile or spec.profile or self._ledger.options.profile
         exact, elastic = profile is Profile.EXACT, context.policy.elastic
-        if exact and not elastic:
+        by_usage = (
+            spec.by_usage and self._past is not None
+        )  # the usage of its LocalQueues comes before what evictions cost
+        if exact and not elastic and not by_usage:
             if self._sharing is not None:
                 return fair_cheapest(self._ledger, context, self._sharing, self._budget)
             return cheapest(self._ledger, context, self._budget)

@@ -1,9 +1,12 @@
 """The pending workloads of one ClusterQueue: their order and the next one to evaluate.
 
-Order: higher priority, then older, then smaller UID (cycle.md 4.1). Workloads of equal shape (pod sets and priority) form an
-equivalence class. In a BestEffortFIFO queue the refusal of one workload makes its whole class inadmissible in one step, so
-refusing and requeueing cost O(classes), not O(workloads). In a StrictFIFO queue the refused head blocks the queue until the
-head is requeued or another workload becomes the head.
+Order: higher priority, then older, then smaller UID (cycle.md 4.1). With admission fair sharing the usage of the LocalQueue
+(past_usage.py) comes first, and each LocalQueue has a line of its own: usage changes with each admission, but never the order
+within a LocalQueue. Workloads of equal shape (pod sets and priority) form an equivalence class, there of one LocalQueue.
+
+In a BestEffortFIFO queue the refusal of one workload makes its whole class inadmissible in one step, so refusing and requeueing
+cost O(classes), not O(workloads). In a StrictFIFO queue the refused head blocks the queue until the head is requeued or another
+workload becomes the head.
 
 An inadmissible class may have a queueing hint (queueing_hints.py). Freed quota or capacity then requeues it only if the hint
 is satisfied. Classes that wait for quota are in one heap per flavor and resource, the smallest amount first, so a change costs
@@ -20,6 +23,7 @@ from heapq import heapify, heappop, heappush
 from itertools import count
 
 from admission.engine.model import LARGEST, FlavorResource, PodSet, Workload
+from admission.engine.queue.past_usage import PastUsage
 from admission.engine.queue.queueing_hints import Free, QueueingHint
 from admission.engine.reasons import Reason
 
@@ -88,12 +92,14 @@ def shape_of(workload: Workload, *, timed: bool = False) -> Hashable:
 class EquivalenceClass:
     """The workloads of one shape.
 
-    `refused`: the reason if the class is inadmissible. `unevaluated`: keys of members that were never evaluated. `again`: when
+    `local_queue`: that of all members if past usage orders the queue, else empty. `refused`: the reason if the class is
+    inadmissible. `unevaluated`: keys of members that were never evaluated. `again`: when
     time alone requeues the class (epoch seconds), from the last refusal. `hint`: the queueing hint; None: any change may help.
     `short`: reason and hint of the last refusal if only quota was missing.
     """
 
     shape: Hashable
+    local_queue: str = ""
     members: dict[str, Order] = field(default_factory=dict)
     heap: list[Order] = field(default_factory=list)
     unevaluated: set[str] = field(default_factory=set)
@@ -127,7 +133,8 @@ class EquivalenceClass:
 class QueueLine:
     """The pending workloads of a queue.
 
-    `active`: a heap of the first member of each active class; outdated entries are dropped when they reach the top.
+    `active`: by LocalQueue a heap of the first member of each active class; outdated entries are dropped when they reach the
+    top. There is one heap for all unless past usage orders the queue (`past`).
     `inadmissible_head`: order and reason of the refused head of a StrictFIFO queue; `inadmissible_head_hint`: its hint.
     `timed`: the time limit is part of the shape.
     `aged`: older workloads may evict more. `beside_reservations`: capacity reservations of other workloads may keep some
@@ -140,7 +147,8 @@ class QueueLine:
     aged: bool = False
     beside_reservations: bool = False
     classes: dict[Hashable, EquivalenceClass] = field(default_factory=dict)
-    active: list[tuple[Order, int, EquivalenceClass]] = field(default_factory=list)
+    past: PastUsage | None = None
+    active: dict[str, list[tuple[Order, int, EquivalenceClass]]] = field(default_factory=dict)
     inadmissible_head: tuple[Order, Reason] | None = None
     inadmissible_head_hint: QueueingHint | None = None
     _short: dict[tuple[FlavorResource, int | None], list[tuple[int, int, EquivalenceClass, QueueingHint]]] = field(
@@ -151,19 +159,37 @@ class QueueLine:
 
     def head(self) -> Order | None:
         """Returns the next workload to evaluate; None if all classes are inadmissible or the refused head blocks the queue."""
-        while self.active:
-            order, _, found = self.active[0]
+        order = self._first_of("") if self.past is None else self._first_by_usage(self.past)
+        if order is None or (self.inadmissible_head is not None and self.inadmissible_head[0] == order):
+            return None
+        return order
+
+    def _first_by_usage(self, past: PastUsage) -> Order | None:
+        firsts = (
+            (past.usage(name), order) for name in tuple(self.active) if (order := self._first_of(name)) is not None
+        )
+        found = min(firsts, default=None)
+        return None if found is None else found[1]
+
+    def _first_of(self, local_queue: str) -> Order | None:
+        heap = self.active.get(local_queue, [])
+        while heap:
+            order, _, found = heap[0]
             if found.refused is None and found.first() == order:
-                return None if self.inadmissible_head is not None and self.inadmissible_head[0] == order else order
-            heappop(self.active)
+                return order
+            heappop(heap)
+        self.active.pop(local_queue, None)
         return None
 
     def join(self, workload: Workload) -> EquivalenceClass:
         """Adds a workload that is not in the line; returns its class."""
-        shape = shape_of(workload, timed=self.timed)
+        shape, local_queue = shape_of(workload, timed=self.timed), ""
+        if self.past is not None:
+            local_queue = workload.queue
+            shape = (local_queue, shape)
         group = self.classes.get(shape)
         if group is None:
-            group = self.classes[shape] = EquivalenceClass(shape)
+            group = self.classes[shape] = EquivalenceClass(shape, local_queue)
         if group.add(order_of(workload)):
             if self.aged and group.refused is not None:
                 self._requeue(group)
@@ -316,8 +342,12 @@ class QueueLine:
         self._by_usage.clear()
         self._by_capacity.clear()
         self._short.clear()
-        self.active = [(first, next(_sequence), group) for group in groups if (first := group.first()) is not None]
-        heapify(self.active)
+        self.active = {}
+        for group in groups:
+            if (first := group.first()) is not None:
+                self.active.setdefault(group.local_queue, []).append((first, next(_sequence), group))
+        for heap in self.active.values():
+            heapify(heap)
 
     def _forget(self, group: EquivalenceClass) -> None:
         group.hint = None
@@ -327,7 +357,7 @@ class QueueLine:
     def _activate(self, group: EquivalenceClass) -> None:
         first = group.first()
         if first is not None and group.refused is None:
-            heappush(self.active, (first, next(_sequence), group))
+            heappush(self.active.setdefault(group.local_queue, []), (first, next(_sequence), group))
 
 
 def _outdated(entry: tuple[int, int, EquivalenceClass, QueueingHint]) -> bool:

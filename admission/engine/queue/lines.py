@@ -12,6 +12,7 @@ from admission.engine.model import Workload
 from admission.engine.queue.capacity_reservations import Preemptors, ReservationIndex
 from admission.engine.queue.cluster_queue import QueueLine
 from admission.engine.queue.notices import EvaluationNotices
+from admission.engine.queue.past_usage import PastUsage
 from admission.engine.queue.pending import CapacityReservation, PendingWorkload
 from admission.engine.queue.queueing_hints import Free, FreeOf
 
@@ -70,15 +71,16 @@ class QueueLines:
             item.group.unevaluated.discard(item.workload.key)
             self._notices.add(item.workload, item.group.refused, BYPASSED)
 
-    def rebuild(self, timed: Mapping[str, bool]) -> None:
-        """Rebuilds these lines after `timed` changed: shapes include the time limit, or no longer do."""
-        enlisted = [item for item in self._items.values() if item.workload.cluster_queue in timed]
+    def rebuild(self, changed: Mapping[str, tuple[bool, PastUsage | None]]) -> None:
+        """Rebuilds these lines with other `timed` and `past`: shapes include time limit or LocalQueue, or no longer do."""
+        enlisted = [item for item in self._items.values() if item.workload.cluster_queue in changed]
         enlisted = [item for item in enlisted if item.group is not None]
         for item in enlisted:
             if item.group is not None:
                 self.line(item.workload.cluster_queue).leave(item.workload.key, item.group)
-        for name, each in timed.items():
-            self.line(name).timed = each
+        for name, (timed, past) in changed.items():
+            line = self.line(name)
+            line.timed, line.past = timed, past
         for item in enlisted:
             self.enlist(item)
 

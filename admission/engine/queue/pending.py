@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from admission.engine.model import Admission, Workload
-from admission.engine.queue.cluster_queue import EquivalenceClass, order_of, shape_of
+from admission.engine.queue.cluster_queue import EquivalenceClass, Order, order_of, shape_of
 from admission.engine.queue.queueing_hints import QueueingHint
+
+Position = Callable[[Workload], tuple[float, Order]]
+"""The sort key of a workload within its ClusterQueue."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,17 +30,18 @@ class CapacityReservation:
     evicted: frozenset[str] = frozenset()
     since: float = 0.0
 
-    def bars(self, owner: Workload, other: Workload, *, strict: bool) -> bool:
+    def bars(self, owner: Workload, other: Workload, *, strict: bool, ahead: bool) -> bool:
         """Reports whether `other` may not use the reserved capacity, even if the cycle evaluates it before the owner.
 
-        Victims may not. In the same queue a workload before the owner may if the queue is StrictFIFO (`strict`) or if it was
-        queued after `since`. In another queue a workload may if it has a higher priority and was queued after `since`. The
-        cycle that chose the victims knew all that were queued by then.
+        `ahead`: the owner comes before `other`, if both are of one queue. Victims may not. In the same queue a workload before
+        the owner may if the queue is StrictFIFO (`strict`) or if it was queued after `since`. In another queue a workload may
+        if it has a higher priority and was queued after `since`. The cycle that chose the victims knew all that were queued by
+        then.
         """
         if not self.evicted or other.key in self.evicted:
             return bool(self.evicted)
         if other.cluster_queue == owner.cluster_queue:
-            return order_of(owner) < order_of(other) or (not strict and other.queued <= self.since)
+            return ahead or (not strict and other.queued <= self.since)
         return other.priority <= owner.priority or other.queued <= self.since
 
 

@@ -24,15 +24,17 @@ from math import inf
 
 from admission.engine.model import ClusterQueue, FlavorResource, QueueingStrategy, Workload
 from admission.engine.queue.capacity_reservations import Preemptors, ReservationIndex
-from admission.engine.queue.cluster_queue import EquivalenceClass, QueueLine, order_of
+from admission.engine.queue.cluster_queue import EquivalenceClass, Order, QueueLine, order_of
 from admission.engine.queue.evictions import Evictions
 from admission.engine.queue.lines import BYPASSED, QueueLines
 from admission.engine.queue.memory import QueueMemory, refusals, remembered
 from admission.engine.queue.notices import EvaluationNotices, NotEvaluated
+from admission.engine.queue.past_usage import PastUsage
 from admission.engine.queue.pending import (
     CapacityReservation,
     KeptRequest,
     PendingWorkload,
+    Position,
     same_place,
 )
 from admission.engine.queue.pending_counts import PendingCounts, pending_counts
@@ -44,7 +46,9 @@ from admission.engine.reasons import Reason
 class PendingQueues:
     """The pending workloads of all queues, including queues that are not known (yet)."""
 
-    def __init__(self) -> None:
+    def __init__(self, past: PastUsage | None = None) -> None:
+        """`past` is the past usage of the LocalQueues."""
+        self.past = PastUsage() if past is None else past
         self._items: dict[str, PendingWorkload] = {}
         self._timers: list[tuple[float, str]] = []
         self._steps: list[tuple[float, int, str, EquivalenceClass]] = []
@@ -76,16 +80,16 @@ class PendingQueues:
         if line.backfill != spec.backfill:
             self.starts.forget(spec.name)
             line.backfill = spec.backfill
-        timed = self._timed or spec.backfill
-        if line.timed != timed:
-            self.lines.rebuild({spec.name: timed})
+        timed, past = self._timed or spec.backfill, self.past if spec.by_usage and self.past else None
+        if line.timed != timed or line.past is not past:
+            self.lines.rebuild({spec.name: (timed, past)})
         self.lines.requeue((spec.name,))
 
     def time_shapes(self, *, timed: bool) -> None:
         """Makes the time limit of a workload part of its shape in every queue, or only in those with backfill."""
         self._timed = timed
-        wanted = {name: timed or line.backfill for name, line in self.lines.by_queue.items()}
-        self.lines.rebuild({name: each for name, each in wanted.items() if self.lines.line(name).timed != each})
+        wanted = {name: (timed or line.backfill, line.past) for name, line in self.lines.by_queue.items()}
+        self.lines.rebuild({name: each for name, each in wanted.items() if self.lines.line(name).timed != each[0]})
 
     def drop_queue(self, name: str) -> None:
         """Forgets a queue's strategy and flavors; its workloads stay until the shell moves or removes them."""
@@ -105,8 +109,9 @@ class PendingQueues:
             return
         self.evictions.pending(workload.key)
         item = self._items.get(workload.key)
-        timed = self.lines.line(workload.cluster_queue).timed
-        if item is not None and same_place(item.workload, workload, timed=timed):
+        line = self.lines.line(workload.cluster_queue)
+        moved = item is not None and line.past is not None and item.workload.queue != workload.queue
+        if item is not None and not moved and same_place(item.workload, workload, timed=line.timed):
             item.workload = workload
             return
         if item is not None and item.workload.priority != workload.priority:
@@ -175,16 +180,56 @@ class PendingQueues:
     def head(self, queue: str) -> Workload | None:
         """Returns the next workload of the queue to evaluate, None if there is none.
 
-        In a BestEffortFIFO queue a preemptor whose reservation ended comes first. Otherwise a workload behind it could take the
-        freed capacity, be evicted for it again, and so on without end.
+        In a BestEffortFIFO queue a preemptor whose reservation ended comes first, unless usage puts another one before it.
+        Otherwise a workload behind it could take the freed capacity, be evicted for it again, and so on without end.
         """
         line = self.lines.by_queue.get(queue)
         if line is None:
             return None
-        if not line.strict and (first := self._reservations.returned(queue)) is not None:
-            return first
         order = line.head()
-        return self._items[order[-1]].workload if order else None
+        head = self._items[order[-1]].workload if order else None
+        if not line.strict and (first := self._reservations.returned(queue, self.position)) is not None:
+            return head if head is not None and self._uses_less(head, first) else first
+        return head
+
+    def orders_by_usage(self, queue: str) -> bool:
+        """Reports whether the past usage of LocalQueues orders the ClusterQueue."""
+        line = self.lines.by_queue.get(queue)
+        return line is not None and line.past is not None
+
+    def reordered(self, queue: str) -> bool:
+        """Records that past usage in the ClusterQueue has changed. Returns True if it has a head, maybe another one."""
+        if not self.orders_by_usage(queue) or self.head(queue) is None:
+            return False
+        self.lines.ready.add(queue)
+        return True
+
+    def _uses_less(self, one: Workload, other: Workload) -> bool:
+        """Reports whether the LocalQueue of one workload has used less than that of another one of its ClusterQueue."""
+        return self.position(one)[0] < self.position(other)[0]
+
+    def position(self, workload: Workload) -> tuple[float, Order]:
+        """Returns the sort key of the workload within its ClusterQueue now: the usage of its LocalQueue if that counts, then
+        `order_of`.
+        """
+        line = self.lines.by_queue.get(workload.cluster_queue)
+        past = None if line is None else line.past
+        return 0.0 if past is None else past.usage(workload.queue), order_of(workload)
+
+    def positions_now(self) -> Position:
+        """Returns `position` as it is now, for another thread."""
+        names = {name for name, line in self.lines.by_queue.items() if line.past is not None}
+        usage = self.past.usages() if names else {}
+
+        def position(workload: Workload) -> tuple[float, Order]:
+            used = usage.get(workload.queue, 0.0) if workload.cluster_queue in names else 0.0
+            return used, order_of(workload)
+
+        return position
+
+    def before(self, one: Workload, other: Workload) -> bool:
+        """Reports whether `one` comes before `other`, a workload of the same ClusterQueue."""
+        return self.position(one) < self.position(other)
 
     def heads(self) -> Iterator[Workload]:
         """Yields the head of each queue that has one, by the name of the queue."""
@@ -377,7 +422,7 @@ class PendingQueues:
 
     def _sorted(self, queue: str, wanted: Callable[[PendingWorkload], bool]) -> list[Workload]:
         found = (i.workload for i in self._items.values() if i.workload.cluster_queue == queue and wanted(i))
-        return sorted(found, key=order_of)
+        return sorted(found, key=self.position)
 
 
 def _memoized(free: Free) -> Free:

@@ -24,8 +24,11 @@ from tests.builders import NOW
         pytest.param(
             {"admissionChecksStrategy": {"admissionChecks": [{"name": "c", "onFlavors": ["f"]}]}}, [], id="checks"
         ),
+        pytest.param({"admissionScope": {"admissionMode": "NoAdmissionFairSharing"}}, [], id="scope-off"),
         pytest.param(
-            {"admissionScope": {"admissionMode": "NoAdmissionFairSharing"}}, ["spec.admissionScope"], id="scope"
+            {"admissionScope": {"admissionMode": "UsageBasedAdmissionFairSharing"}},
+            ["spec.admissionScope (without the setting admissionFairSharing.usageHalfLifeTime)"],
+            id="scope",
         ),
         pytest.param(
             {"concurrentAdmissionPolicy": {"migration": {"mode": "RetainFirstAdmission"}}},
@@ -44,8 +47,14 @@ def test_cluster_queue_fields_without_effect_are_named(spec: dict[str, Any], fie
 def test_other_kinds_name_theirs() -> None:
     sharing = {"fairSharing": {"weight": 3}}
     assert unsupported_fields.of_local_queue(LocalQueue.from_wire({"spec": {"clusterQueue": "cq", **sharing}})) == [
-        "spec.fairSharing"
+        "spec.fairSharing (the ClusterQueue does not admit by past usage)"
     ]
+
+
+def test_the_scope_has_effect_where_the_setting_is_on() -> None:
+    spec = {"admissionScope": {"admissionMode": "UsageBasedAdmissionFairSharing"}}
+    queue = ClusterQueue.from_wire({"metadata": {"name": "cq"}, "spec": spec})
+    assert unsupported_fields.of_cluster_queue(queue, by_usage=True) == []
 
 
 @pytest.mark.parametrize(

@@ -233,7 +233,8 @@ CONFIGURATION = """
 apiVersion: config.kueue.x-k8s.io/v1beta1
 kind: Configuration
 fairSharing: {enable: true}
-admissionFairSharing: {usageHalfLifeTime: 1h}
+admissionFairSharing: {usageHalfLifeTime: 1h, usageSamplingInterval: 5m, resourceWeights: {cpu: 0}}
+multiKueue: {gcInterval: 1m}
 integrations: {frameworks: [batch/job, acme.io/rocket]}
 """
 
@@ -290,16 +291,18 @@ async def test_preflight_names_what_stands_in_the_way(server: FakeServer, kube: 
     check = {"controllerName": "kueue.x-k8s.io/multikueue"}
     await create(kube, ADMISSION_CHECKS, {"metadata": {"name": "multi"}, "spec": check})
     scope = {"admissionMode": "UsageBasedAdmissionFairSharing"}
-    await create(kube, CLUSTER_QUEUES, healthy.queue("q", "f", admissionScope=scope))
+    policy = {"migration": {"mode": "RetainFirstAdmission"}}
+    queue = healthy.queue("q", "f", admissionScope=scope, concurrentAdmissionPolicy=policy)
+    await create(kube, CLUSTER_QUEUES, queue)
     kubeconfig = server.kubeconfig(tmp_path / "kubeconfig")
     done = await asyncio.to_thread(doctor, "--preflight", "--json", "--kubeconfig", kubeconfig)
     findings = json.loads(done.stdout)["findings"]
     assert done.exit_code == 1
     assert {(each["check"], each["object"], each["what"].partition(":")[0]) for each in findings} == {
-        ("kueue-settings", "ConfigMap kueue-system/kueue-config", "admissionFairSharing"),
+        ("kueue-settings", "ConfigMap kueue-system/kueue-config", "multiKueue"),
         ("kueue-settings", "ConfigMap kueue-system/kueue-config", "integrations.frameworks"),
         ("kueue-fields", "AdmissionCheck multi", "is of kueue.x-k8s.io/multikueue, which is not implemented"),
-        ("kueue-fields", "ClusterQueue q", "spec.admissionScope has no effect"),
+        ("kueue-fields", "ClusterQueue q", "spec.concurrentAdmissionPolicy has no effect"),
     }
     said = (await asyncio.to_thread(doctor, "--preflight", "--kubeconfig", kubeconfig)).stdout
     assert said.splitlines()[-1].startswith("not ready to migrate: ")

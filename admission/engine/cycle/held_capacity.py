@@ -1,0 +1,38 @@
+"""What is held for the workloads of each LocalQueue beside the quota of their pods.
+
+These are spare hosts of running workloads, the place that is held for a gang while others move away, and the quota and nodes
+that a capacity reservation keeps for a pending workload until its victims have left. Past usage counts all of them: nobody else
+can use them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from admission.engine.cycle import spare_hosts
+from admission.engine.ledger import Ledger
+from admission.engine.model import FlavorResource
+from admission.engine.queue.queues import PendingQueues
+
+
+def held_beside_quota(ledger: Ledger, queues: PendingQueues) -> dict[str, dict[str, int]]:
+    """Returns the amounts by LocalQueue and resource."""
+    total: dict[str, dict[str, int]] = {}
+    for key in ledger.spare_host_owners:
+        if (workload := ledger.workload(key)) is not None:
+            _add(total, workload.queue, spare_hosts.usage(ledger, key))
+    for held in ledger.held_places():
+        if held.admission is not None:
+            _add(total, held.queue, held.admission.usage())
+    for owner, reservation in queues.capacity_reservations():
+        _add(total, owner.queue, reservation.admission.usage())
+        for key, admission in reservation.beside:
+            if (beside := queues.workload(key)) is not None:
+                _add(total, beside.queue, admission.usage())
+    return total
+
+
+def _add(total: dict[str, dict[str, int]], queue: str, usage: Mapping[FlavorResource, int]) -> None:
+    for (_, resource), amount in usage.items():
+        held = total.setdefault(queue, {})
+        held[resource] = held.get(resource, 0) + amount
