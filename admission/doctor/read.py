@@ -46,7 +46,7 @@ _PAGES: Final = {CRDS: 20}
 """Objects per page, for kinds whose objects are large."""
 _AT_ONCE: Final = 16
 _MOST_KINDS: Final = 100
-"""Kinds of owners that discovery is asked about: whoever writes Workloads can make up any number of them."""
+"""Kinds of owners that discovery is asked about: a user who may write Workloads can make up any number of them."""
 _OURS: Final = frozenset((LEASES, SERVICES, CONFIG_MAPS))
 """Kinds of which only the objects in Stowage's namespace are read."""
 OURS: Final = "app.kubernetes.io/name=stowage"

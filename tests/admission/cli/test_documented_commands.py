@@ -62,6 +62,7 @@ NO_JOB = {
     "flavor-spare-hosts",
     "job-kind",
     "kustomization",
+    "queue-by-usage",
     "scaled-kind",
     "tenants",
 }

@@ -60,7 +60,7 @@ def test_json_has_stable_keys_and_the_same_words(tmp_path: Path) -> None:
     found = json.loads(out)
     assert code == 0
     top = "title workload clusterQueue verdict reason message flavors remedies ahead complete codes headline"
-    top += " starts behind victims taken proofs cause forecast"
+    top += " starts behind victims taken proofs cause forecast usage"
     assert sorted(found) == sorted(top.split())
     assert found["codes"][0] == found["reason"] == "WaitingForQuota"
     [flavor] = found["flavors"]
