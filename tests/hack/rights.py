@@ -98,8 +98,8 @@ ALLOWED = [
             *_each(WEBHOOK, READ, "elasticquotas", group=group),
         )
     ),
-    *_each(CONTROLLER, READ, "jobkinds", group="stowage.dev"),
-    *_each(CONTROLLER, ("patch",), "jobkinds/status", group="stowage.dev"),
+    *_each(CONTROLLER, READ, "advancereservations", "jobkinds", group="stowage.dev"),
+    *_each(CONTROLLER, ("patch",), "advancereservations/status", "jobkinds/status", group="stowage.dev"),
     *_each(WEBHOOK, READ, "jobkinds", group="stowage.dev"),
     *_each(CONTROLLER, ("create", "delete"), "clusterqueues", "localqueues", group=KUEUE, namespace="a"),
     *_each(CONTROLLER, ("create",), "resourceflavors", group=KUEUE),
