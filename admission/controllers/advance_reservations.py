@@ -7,13 +7,13 @@ who needs the nodes must end them. It runs on the leader only.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
-from itertools import islice
+from collections.abc import Callable
 from typing import Final
 
 from admission.controllers.active_writer import write_active
 from admission.controllers.cluster_view import Views
 from admission.controllers.feed import Feed
+from admission.controllers.rounds import steps_over
 from admission.engine import model
 from admission.engine.advance_reservations import usable_by
 from admission.engine.convert_advance_reservations import advance_reservation
@@ -23,6 +23,7 @@ from api.errors import InvalidObject
 from api.kube.client import Kube
 from api.kube.reconcile import Reconciler
 from api.kube.resources import ADVANCE_RESERVATIONS
+from api.kube.turns import Turns
 from api.names import ReservationReason
 
 _LOOK_AGAIN: Final = 30.0
@@ -60,32 +61,41 @@ class AdvanceReservationController:
             self._feed.end_reservation(name)
             await self._say(found, "False", ReservationReason.OVER, f"over since {found.spec.end}")
             return None
-        await self._say(found, "True", ReservationReason.HELD, self._state(reservation, now))
+        await self._say(found, "True", ReservationReason.HELD, await self._state(reservation, now))
         return min(_LOOK_AGAIN, reservation.end - now)
 
-    def _state(self, reservation: model.AdvanceReservation, now: float) -> str:
-        nodes = {node.name for node in self._ledger.capacity.inputs() if reservation.holds(node.labels)}
-        held = "held" if now >= reservation.start else "held for workloads that end before the start"
-        text = f"{len(nodes)} node(s) {held}"
+    async def _state(self, reservation: model.AdvanceReservation, now: float) -> str:
+        nodes = await self._nodes(reservation)
         if not nodes:
             labels = ", ".join(f"{key}={value}" for key, value in sorted(reservation.labels.items()))
             return f"no node has the label(s) {labels}"
-        beyond = sorted(self._beyond(reservation, nodes, now))
+        held = "held" if now >= reservation.start else "held for workloads that end before the start"
+        text, beyond = f"{len(nodes)} node(s) {held}", await self._beyond(reservation, nodes, now)
         if not beyond:
             return text
-        named = ", ".join(islice(beyond, _NAMED)) + (
-            f" and {len(beyond) - _NAMED} more" if len(beyond) > _NAMED else ""
-        )
-        return f"{text}; {len(beyond)} workload(s) there may run beyond the start: {named}"
+        more = f" and {len(beyond) - _NAMED} more" if len(beyond) > _NAMED else ""
+        return f"{text}; {len(beyond)} workload(s) there may run beyond the start: {', '.join(beyond[:_NAMED])}{more}"
 
-    def _beyond(self, reservation: model.AdvanceReservation, nodes: set[str], now: float) -> Iterator[str]:
-        """Yields the running workloads with pods on these nodes that may still run at the start, and may not use them."""
-        allocations = self._ledger.allocations
-        keys = {pod.workload for pod in allocations.pods.values() if pod.node in nodes and pod.workload is not None}
-        for key in keys:
-            workload = self._ledger.workload(key)
-            if workload is not None and not usable_by(reservation, workload, now):
-                yield key
+    async def _nodes(self, reservation: model.AdvanceReservation) -> set[str]:
+        """Returns the names of the nodes that it holds. In turns: there may be 15,000."""
+        turns, found = Turns(), set()
+        for name, record in steps_over(self._ledger.capacity.nodes):
+            if record.node is not None and reservation.holds(record.node.labels):
+                found.add(name)
+            await turns.give_way()
+        return found
+
+    async def _beyond(self, reservation: model.AdvanceReservation, nodes: set[str], now: float) -> list[str]:
+        """Returns the running workloads with pods on these nodes that may still run at the start, and may not use them, by key.
+        In turns: there may be 75,000 pods.
+        """
+        turns, keys = Turns(), set()
+        for _, pod in steps_over(self._ledger.allocations.pods):
+            if pod.node in nodes and pod.workload is not None:
+                keys.add(pod.workload)
+            await turns.give_way()
+        there = ((key, self._ledger.workload(key)) for key in sorted(keys))
+        return [key for key, found in there if found is not None and not usable_by(reservation, found, now)]
 
     async def _say(self, found: AdvanceReservation, status: str, reason: str, message: str) -> None:
         said = status, reason, message

@@ -174,13 +174,17 @@ class Feed:
             self.end_reservation(change.key)
         elif change.old is None or change.old.spec != change.object.spec:
             try:
-                self._apply(convert_advance_reservations.advance_reservation(change.object))
+                self._set_reservation(change.key, convert_advance_reservations.advance_reservation(change.object))
             except InvalidObject:  # its controller says so in the status
                 self.end_reservation(change.key)
 
     def end_reservation(self, name: str) -> None:
         """Frees the nodes of the advance reservation: it was deleted, or has ended."""
-        self._apply(model.ObjectRemoved(model.RemovedKind.ADVANCE_RESERVATION, name))
+        self._set_reservation(name, None)
+
+    def _set_reservation(self, name: str, reservation: model.AdvanceReservation | None) -> None:
+        """Marks the nodes in rounds. Of two changes of one reservation before its turn the later one is made."""
+        self._affected.rounds.add_found(f"reservation {name}", lambda: self._state.set_reservation(name, reservation))
 
     def _requeue_all(self) -> None:
         """Evaluates every queue again, in rounds, since flavors, topologies, checks and cohorts change rarely."""

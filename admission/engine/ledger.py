@@ -9,6 +9,7 @@ else).
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
@@ -93,7 +94,7 @@ class Ledger:
             case Flavor():
                 self._set_flavor(event.name, event)
             case AdvanceReservation():
-                self._set_reservation(event.name, event)
+                deque(self.set_reservation(event.name, event), maxlen=0)
             case ClusterQueue():
                 self.quota.set_queue(event)
             case Cohort():
@@ -116,7 +117,7 @@ class Ledger:
             case RemovedKind.CLUSTER_QUEUE:
                 self.quota.drop_queue(gone.key)
             case RemovedKind.ADVANCE_RESERVATION:
-                self._set_reservation(gone.key, None)
+                deque(self.set_reservation(gone.key, None), maxlen=0)
             case RemovedKind.COHORT:
                 self.quota.drop_cohort(gone.key)
 
@@ -134,8 +135,11 @@ class Ledger:
         marks = tuple(one.mark for _, one in sorted(self.reservations.items()) if one.holds(node.labels))
         return node if node.taints == own + marks else replace(node, taints=own + marks)
 
-    def _set_reservation(self, name: str, reservation: AdvanceReservation | None) -> None:
-        """Sets the advance reservation (None: remove it): marks its nodes, and names it in every flavor."""
+    def set_reservation(self, name: str, reservation: AdvanceReservation | None) -> Iterator[None]:
+        """Sets the advance reservation (None: removes it): names it in every flavor, and marks its nodes.
+
+        Each node ends a step: a block has thousands.
+        """
         before = self.reservations.get(name)
         if before == reservation:
             return
@@ -146,9 +150,12 @@ class Ledger:
         for flavor in list(self.flavors.values()):
             self._set_flavor(flavor.name, flavor)
         held = [one for one in (before, reservation) if one is not None]
-        for node in list(self._capacity.inputs()):
-            if any(one.holds(node.labels) for one in held) and (now := self._marked(node)) is not node:
-                self._set_node(node.name, now)
+        for key in list(self._capacity.nodes):
+            record = self._capacity.nodes.get(key)
+            node = None if record is None else record.node
+            if node is not None and any(one.holds(node.labels) for one in held):
+                self._set_node(key, self._marked(node))
+            yield
 
     def _set_flavor(self, name: str, flavor: Flavor | None) -> None:
         if flavor is not None:

@@ -6,6 +6,8 @@ it with events of the watch; a world loaded from files or from a snapshot (admis
 
 from __future__ import annotations
 
+from collections import deque
+from collections.abc import Iterator
 from functools import partial
 
 from admission.engine.ledger import Ledger
@@ -52,10 +54,8 @@ class SchedulerState:
                 self.ledger.apply(event)
                 return self._requeue_if_capacity_freed()
             case AdvanceReservation():
-                if not self.ledger.reservations:
-                    self.queues.time_shapes(timed=True)
-                self.ledger.apply(event)
-                return self.requeue_all()
+                deque(self.set_reservation(event.name, event), maxlen=0)
+                return True
             case Flavor() | Cohort():
                 self.ledger.apply(event)
                 return self.requeue_all()
@@ -65,6 +65,16 @@ class SchedulerState:
                 return self._set_workload(event)
             case ObjectRemoved():
                 return self._remove(event)
+
+    def set_reservation(self, name: str, reservation: AdvanceReservation | None) -> Iterator[None]:
+        """Sets the advance reservation (None: removes it) in steps of one node, and requeues all workloads in the last one."""
+        if self.ledger.reservations.get(name) == reservation:
+            return
+        timed = bool(self.ledger.reservations)
+        yield from self.ledger.set_reservation(name, reservation)
+        if timed != bool(self.ledger.reservations):
+            self.queues.time_shapes(timed=not timed)
+        self.requeue_all()
 
     def requeue_all(self) -> bool:
         """Requeues all workloads, after a change on which any queue may depend."""
@@ -145,12 +155,8 @@ class SchedulerState:
                     self._generations.pop(gone.key, None)
                 return self.requeue_all()
             case RemovedKind.ADVANCE_RESERVATION:
-                if gone.key not in self.ledger.reservations:
-                    return False
-                self.ledger.apply(gone)
-                if not self.ledger.reservations:
-                    self.queues.time_shapes(timed=False)
-                return self.requeue_all()
+                deque(self.set_reservation(gone.key, None), maxlen=0)
+                return True
             case RemovedKind.POD | RemovedKind.NAMESPACE:
                 self.ledger.apply(gone)
                 return self._requeue_if_capacity_freed()

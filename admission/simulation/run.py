@@ -109,9 +109,14 @@ class _Simulation:
         return round(seconds * 1000)
 
     def _next(self, moment: int) -> int | None:
-        """Returns the next instant (ms), or None: an event, the end of a backoff, or the relaxation of a topology request."""
+        """Returns the next instant (ms), or None: an event, the end of a backoff, the relaxation of a topology
+        request, or the end of an advance reservation.
+        """
         due = self._world.queues.next_due()
         times = [self._events[0][0]] if self._events else []
+        # Only for what waits: else an idle cluster would be simulated until the last reservation ends.
+        ends = [one.end for one in self._world.ledger.reservations.values()] if len(self._world.queues) else []
+        times += [max(moment + 1, self._ms(end - self._begun)) for end in ends]
         if due is not None and due != inf:
             times.append(max(moment + 1, -int(-(due - self._begun) * 1000 // 1)))
         return min(times, default=None)
@@ -120,6 +125,8 @@ class _Simulation:
         world = self._world
         world.now = self._begun + moment / 1000
         world.queues.past.advance(world.now)
+        for name in [name for name, one in world.ledger.reservations.items() if one.end <= world.now]:
+            world.apply(ObjectRemoved(RemovedKind.ADVANCE_RESERVATION, name))
         while self._events and self._events[0][0] == moment:
             _, kind, key = heappop(self._events)
             if kind == _ARRIVAL:

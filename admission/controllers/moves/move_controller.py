@@ -25,10 +25,10 @@ from admission import metrics
 from admission.controllers.cluster_view import Views
 from admission.controllers.moves.executor import MoveExecutor
 from admission.controllers.moves.movable import MovableIndex
+from admission.controllers.moves.planning import computed
 from admission.controllers.moves.topology_moves import TopologyMoves
 from admission.controllers.scheduler import Scheduler
 from admission.controllers.scheduler_context import SchedulerContext
-from admission.controllers.turns import Turns
 from admission.engine.cycle.held_places import PLACE_HELD, hold_place
 from admission.engine.cycle.solve import flavors_of
 from admission.engine.decision import Preempt, Wait
@@ -48,8 +48,6 @@ from api.workloads import Workload
 
 log = logging.getLogger(__name__)
 
-_TURN: Final = 0.01
-_BETWEEN_TURNS: Final = 3.0
 _REST: Final = 20.0
 """Seconds of rest for each second of planning, which bounds the share of the loop to a twentieth."""
 _FIRST_PAUSE: Final = 10.0
@@ -200,17 +198,7 @@ class MoveController:
             return None, 0.0
         latest = None if self._latest_start is None else self._latest_start(key)
         options = PlanOptions(self._executor.left(), wait=None if latest is None else latest - now, bound=True)
-        turns = Turns(partial(self._plan, gang, now, options), _TURN, _BETWEEN_TURNS)
-        try:
-            found = await turns.result()
-        except LookupError as missing:
-            log.info("the plan starts again later", extra={"workload": key, "missing": repr(missing)})
-            return None, turns.spent
-        metrics.MOVE_PLAN_SECONDS.observe(turns.spent)
-        if isinstance(found, NoPlan):
-            metrics.MOVE_PLANS.labels(found.reason).inc()
-            log.info("no moves", extra={"workload": key, "reason": found.reason, "why": found.message})
-        return found, turns.spent
+        return await computed(partial(self._plan, gang, now, options), {"workload": key})
 
     def _plan(
         self, gang: EngineWorkload, now: float, options: PlanOptions, pause: Callable[[], None]

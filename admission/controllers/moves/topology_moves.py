@@ -12,12 +12,11 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import Final
 
-from admission import metrics
 from admission.controllers.cluster_view import Views
 from admission.controllers.moves.executor import MoveExecutor
 from admission.controllers.moves.move_log import MoveLog
+from admission.controllers.moves.planning import computed
 from admission.controllers.scheduler_context import SchedulerContext
-from admission.controllers.turns import Turns
 from admission.engine.moves.free_hosts import free_hosts
 from admission.engine.moves.hint import listed
 from admission.engine.moves.levels import level_named
@@ -34,8 +33,6 @@ from api.topology import Topology
 
 log = logging.getLogger(__name__)
 
-_TURN: Final = 0.01
-_BETWEEN_TURNS: Final = 3.0
 _PERIOD: Final = 60.0
 """Seconds between two looks at a policy; after a look without a plan, so many times `_PATIENCE`."""
 _PATIENCE: Final = 5.0
@@ -105,7 +102,6 @@ class TopologyMoves:
             spent += took
             if isinstance(found, NoPlan):
                 self._next[topology.key] = self._now() + _PERIOD * _PATIENCE
-                log.info("no moves", extra={"topology": topology.key, "reason": found.reason, "why": found.message})
             elif found is not None and (left is None or len(found.moves) <= left):
                 self._begin(topology, found, writes)
         return spent
@@ -124,16 +120,7 @@ class TopologyMoves:
             least = 1 if policy is None else policy.hosts
             return vacate(self._ledger, flavor, level, self._now(), options, least=least)
 
-        turns = Turns(compute, _TURN, _BETWEEN_TURNS)
-        try:
-            found = await turns.result()
-        except LookupError as missing:
-            log.info("the plan starts again later", extra={"flavor": flavor, "missing": repr(missing)})
-            return None, turns.spent
-        metrics.MOVE_PLAN_SECONDS.observe(turns.spent)
-        if isinstance(found, NoPlan):
-            metrics.MOVE_PLANS.labels(found.reason).inc()
-        return found, turns.spent
+        return await computed(compute, {"flavor": flavor, "level": level})
 
     def _begin(self, topology: Topology, made: MovePlan, writes: asyncio.TaskGroup) -> str | asyncio.Task[list[str]]:
         """Begins the moves of a plan for a free domain, or returns why it no longer holds."""

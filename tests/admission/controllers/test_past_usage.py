@@ -117,7 +117,7 @@ def test_a_standby_follows_the_status_and_a_leader_does_not() -> None:
     assert past.usage("ns/lq") == 5.0, "another replica leads"
     reader.leads = True
     store.upsert(local({"consumedResources": {"gpu": "0"}}))
-    assert past.usage("ns/lq") == 5.0, "whoever wrote that"
+    assert past.usage("ns/lq") == 5.0, "a weight that others wrote into the status does not count"
 
 
 @pytest.mark.parametrize(

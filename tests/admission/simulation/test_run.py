@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from math import inf
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 
 from admission.engine.cycle.cycle import CycleReport
 from admission.engine.decision import Evict, Preempt, PreemptionReason, Reject, Victim
+from admission.engine.model import AdvanceReservation
 from admission.engine.reasons import Reason
 from admission.simulation.result import SimulationResult, WorkloadRun, WorkloadState, figures
 from admission.simulation.result_json import encoded
@@ -142,6 +144,17 @@ def test_a_wish_gives_way_with_time() -> None:
     run = run_of(outcome, "a")
     assert (run.arrived, run.admitted, run.ended) == (1, 301, 361)
     assert run.refusals >= 1
+
+
+def test_the_end_of_an_advance_reservation_lets_in_what_waits_for_its_rack() -> None:
+    """The job with a time limit ends before the start; nothing else happens until the end."""
+    there = world(tree(1, 1), queue(), job("a", 4, require=RACK, runs="10s"), job("b", 4, require=RACK, runs="10s"))
+    for pending in list(there.queues.workloads()):
+        if "job-a" in pending.key or pending.key.endswith("/a"):
+            there.apply(replace(pending, time_limit=10.0))
+    there.apply(AdvanceReservation("r", {RACK: "r0"}, there.now + 60, there.now + 300))
+    outcome = simulate(there)
+    assert times(outcome) == {"a": (0, 0, 10), "b": (0, 300, 310)}
 
 
 def test_until_stops_the_clock() -> None:
