@@ -35,6 +35,12 @@ MOVES = owned(
     "Running workloads that were given another place so that others fit, by ClusterQueue and outcome of the write.",
     ("cluster_queue", "outcome"),
 )
+MOVE_LOSS = owned(
+    Counter,
+    "stowage_move_lost_device_seconds",
+    "Device-seconds of work that workloads lost because they were given another place, by ClusterQueue.",
+    ("cluster_queue",),
+)
 MOVE_PLANS = Counter(
     "stowage_move_plans",
     "Plans of moves, by result: Started, Done, Changed (the cluster changed first), or why there was none.",

@@ -81,7 +81,8 @@ class MoveExecutor:
             self.made.add(move.before.cluster_queue, now)
         if key:
             self.places.add(key, tuple(keys), now)
-            self.tell(key, "Normal", "PlaceHeld", f"its place is held; {listed(keys)} leave it for other places")
+            text = f"its place is held; {listed(keys)} leave it for other places and lose {lost(made)}"
+            self.tell(key, "Normal", "PlaceHeld", text)
         log.info("moves begin", extra={"workload": key, "movers": keys[:3], "moves": len(keys), "cost": made.cost})
         task = writes.create_task(self._write(made, purpose, seen), name=f"move so that {purpose}")
         for each in keys:
@@ -119,6 +120,8 @@ class MoveExecutor:
                 log.warning("move not written: %s", error, extra={"workload": move.workload})
                 outcome = MoveOutcome.CHANGED
             metrics.MOVES.labels(move.before.cluster_queue, outcome).inc()
+            if outcome == MoveOutcome.WRITTEN:
+                metrics.MOVE_LOSS.labels(move.before.cluster_queue).inc(move.cost)
             if outcome == MoveOutcome.CHANGED:
                 stays = [each.workload for each in made.moves[number:]]
                 log.info("the moves have stopped", extra={"workload": made.workload, "changed": move.workload})
@@ -134,3 +137,8 @@ class MoveExecutor:
         """Records an event on the Workload."""
         if (workload := self._views.workloads.objects.get(key)) is not None:
             self._recorder.record(ref_to(WORKLOADS, workload), kind, reason, text)
+
+
+def lost(made: MovePlan) -> str:
+    """Returns the work that the moves of the plan lose, in words; a device-hour is an hour of one GPU or other device."""
+    return f"{made.cost} device-seconds of work ({made.cost / 3600:.2f} device-hours)"

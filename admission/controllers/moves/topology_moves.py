@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable
 from typing import Final
 
 from admission.controllers.cluster_view import Views
-from admission.controllers.moves.executor import MoveExecutor
+from admission.controllers.moves.executor import MoveExecutor, lost
 from admission.controllers.moves.move_log import MoveLog
 from admission.controllers.moves.planning import computed
 from admission.controllers.scheduler_context import SchedulerContext
@@ -129,7 +129,7 @@ class TopologyMoves:
             for _ in made.moves:
                 self._made.add(topology.key, self._now())
             keys = [move.workload for move in made.moves]
-            text = f"{listed(keys)} leave {'/'.join(made.domain)} for other places"
+            text = f"{listed(keys)} leave {'/'.join(made.domain)} for other places and lose {lost(made)}"
             self._recorder.record(ref_to(TOPOLOGIES, topology), "Normal", "Defragmenting", text)
         return begun
 
