@@ -23,11 +23,13 @@ Obj = dict[str, Any]
 
 
 class Watchman:
-    """`wrongs` holds what was seen and must not be. Every pod of the site is one GPU. `evicts`: workloads may be evicted."""
+    """`wrongs` holds what was seen and must not be. Every pod of the site is one GPU. `evicts`: workloads may be evicted.
+    `quota`: no more GPUs are promised together.
+    """
 
-    def __init__(self, here: Site, *, evicts: bool = False) -> None:
+    def __init__(self, here: Site, *, evicts: bool = False, quota: int | None = None) -> None:
         self.wrongs: list[str] = []
-        self._here, self._evicts = here, evicts
+        self._here, self._evicts, self._quota = here, evicts, quota
         self._workloads = Informer(here.kube, WORKLOADS, Workload, namespace=here.name)
         self._pods: Informer[Obj] = Informer(here.kube, PODS, dict, namespace=here.name)
         self._admissions: dict[str, str] = {}
@@ -117,6 +119,8 @@ class Watchman:
                 for values, count in decode(psa.topology_assignment):
                     promised[values[-1]] += count
         self._full("promised", promised)
+        if self._quota is not None and promised.total() > self._quota:
+            self.wrongs.append(f"{promised.total()} GPUs promised of a quota of {self._quota}")
 
     def _pod_changed(self, change: Change[Obj]) -> None:
         live = (p for p in self._pods.objects.values() if p["status"].get("phase") not in ("Succeeded", "Failed"))
@@ -142,9 +146,9 @@ class Watchman:
 
 
 @contextlib.asynccontextmanager
-async def watched(here: Site, *, evicts: bool = False) -> AsyncIterator[Watchman]:
+async def watched(here: Site, *, evicts: bool = False, quota: int | None = None) -> AsyncIterator[Watchman]:
     """Looks on from here to the end, and fails the test for what was wrong meanwhile."""
-    watchman = Watchman(here, evicts=evicts)
+    watchman = Watchman(here, evicts=evicts, quota=quota)
     async with running(watchman.run()):
         await watchman.ready()
         yield watchman
