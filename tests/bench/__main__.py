@@ -19,6 +19,7 @@ from tests.bench import (
     jobs,
     joint,
     kinds,
+    leadership,
     page,
     placement,
     preemption,
@@ -66,6 +67,12 @@ def gangs_command(
 def failures_command(pods: int = 512, nodes: int = 1000, die: str = "1,2,8", spares: int = 0) -> None:
     """Nodes that die under one large gang."""
     failures.run(pods, nodes, [int(number) for number in die.split(",")], spares)
+
+
+@app.command("leadership")
+def leadership_command(times: int = 3) -> None:
+    """The time without a leader when one is stopped or killed."""
+    leadership.run(times)
 
 
 @app.command("placement")

@@ -17,6 +17,7 @@ from tests.chaos.auditor import Auditor, Labels
 from tests.chaos.storm import Storm, datacenter
 from tests.chaos.watch import Watching
 from tests.scenarios.failures import SHORT_LEASE, complaints
+from tests.scenarios.loop_lag import long_steps, slowness
 from tests.scenarios.site import BLOCK, GPU, RACK, Site, eventually
 from tests.scenarios.stage import real
 
@@ -35,6 +36,7 @@ async def test_ten_minutes(cluster: ControlPlane, tmp_path: Path) -> None:
 
 
 async def endures(cluster: ControlPlane, folder: Path, seed: int, seconds: float) -> None:
+    times = slowness()
     async with real(cluster, folder, SETTINGS) as stage:
         site = Site(stage.kube, "chaos")
         await site.open({})
@@ -57,6 +59,8 @@ async def endures(cluster: ControlPlane, folder: Path, seed: int, seconds: float
             assert failed_jobs(cluster) == [], f"seed {seed}: their backoffLimit is spent"
             assert auditor.samples > seconds
     assert complaints(folder) == [], f"seed {seed}"
+    # By the logs, since a process that is killed loses its metrics.
+    assert long_steps(folder, max(times, slowness())) == [], f"seed {seed}"
 
 
 async def _settled(watching: Watching, storm: Storm) -> bool:

@@ -12,19 +12,22 @@ import asyncio
 import contextlib
 import time
 from collections.abc import AsyncIterator, Mapping
-from typing import Final
+from pathlib import Path
+from typing import Any, Final
 
 import aiohttp
 
 from admission.cli.processes import ChildProcess
 from tests.scenarios.churn import series
+from tests.scenarios.failures import entries
 
 LIMIT: Final = 0.05
 """CPU seconds that no step may take: no scrape, snapshot, explanation or decision. On a slow machine as many times more."""
 _USUAL: Final = 0.07
-"""CPU seconds that the loop of `_slowness` takes on the machines for which LIMIT is meant."""
+"""CPU seconds that the loop of `slowness` takes on the machines for which LIMIT is meant."""
 NEVER: Final = 0.25
 """Seconds that the upper bound never reaches: five turns of the limit."""
+_BUCKETS: Final = (0.05, 0.1, 0.25, 0.5)
 _HELD: Final = "stowage_loop_held_seconds_bucket"
 _STEPS: Final = "stowage_loop_step_seconds_bucket"
 _PAUSE: Final = 0.5
@@ -41,11 +44,21 @@ def _since(before: Mapping[float, int], after: Mapping[float, int]) -> dict[floa
     return {limit: number - before[limit] for limit, number in after.items()}
 
 
-def _slowness() -> float:
+def slowness() -> float:
     """Returns how many times more CPU time than usual this machine needs now: cores are shared and throttled."""
     began = time.thread_time()
     sum(number * number for number in range(1_000_000))
     return max(1.0, (time.thread_time() - began) / _USUAL)
+
+
+def long_steps(folder: Path, times: float) -> list[dict[str, Any]]:
+    """The steps that the logs of all processes name and that took too much CPU time for a machine so many times slower.
+
+    The limit is the metric's bucket that `loops_stay_free` would choose.
+    """
+    limit = min(bucket for bucket in _BUCKETS if bucket >= LIMIT * times)
+    found = (entry for log in sorted(folder.glob("*.log")) for entry in entries(log))
+    return [entry for entry in found if entry["message"] == "a step held the loop" and entry["cpu_seconds"] > limit]
 
 
 @contextlib.asynccontextmanager
@@ -54,16 +67,16 @@ async def loops_stay_free(children: Mapping[str, ChildProcess]) -> AsyncIterator
     before = {
         (name, buckets): await counts(child, buckets) for name, child in children.items() for buckets in (_HELD, _STEPS)
     }
-    slowness = _slowness()
+    times = slowness()
     yield
-    slowness = max(slowness, _slowness())
+    times = max(times, slowness())
     for name, child in children.items():
         held, steps = [_since(before[name, buckets], await counts(child, buckets)) for buckets in (_HELD, _STEPS)]
         total = held[float("inf")]
         long = [line for line in child.log.read_text().splitlines() if "a step held the loop" in line][-5:]
-        limit = min(bucket for bucket in steps if bucket >= LIMIT * slowness)
+        limit = min(bucket for bucket in steps if bucket >= LIMIT * times)
         assert steps[limit] == steps[float("inf")], f"{name}: steps of more than {limit} CPU s: {steps}, lately {long}"
-        never = min(bucket for bucket in held if bucket >= NEVER * slowness)
+        never = min(bucket for bucket in held if bucket >= NEVER * times)
         assert held[never] == total, f"{name} held its loop for more than {never} s: {held}"
 
 
