@@ -52,6 +52,7 @@ from admission.controllers.scheduler import Scheduler
 from admission.controllers.scheduler_context import SchedulerContext
 from admission.controllers.spare_hosts import SpareHostsController
 from admission.controllers.unbound import UnboundController, unbound_informer
+from admission.controllers.uncreated import UncreatedController, creation_events
 from admission.controllers.wait_reasons import WaitReporter
 from admission.controllers.workloads import WorkloadController
 from admission.engine.cycle import flavor_spares, spare_hosts
@@ -123,6 +124,7 @@ class Deciding:
     feed: Feed
     scheduler: Scheduler
     context: SchedulerContext
+    waits: WaitReporter
     times: SolverTimes
 
 
@@ -173,7 +175,7 @@ def deciding(shared: Shared) -> Deciding:
             ("explanations", explainer.reconciler.run),
         )
     )
-    return Deciding(part, state, ledger, queues, feed, scheduler, context, times)
+    return Deciding(part, state, ledger, queues, feed, scheduler, context, waits, times)
 
 
 def _readiness(shared: Shared, state: SchedulerState, due: asyncio.Event) -> Readiness | None:
@@ -198,6 +200,7 @@ def living(shared: Shared, decides: Deciding) -> ProcessPart:
         decides.feed.validation_error,
         section.workload_workers,
         rules=lifecycle_rules(settings),
+        decided=decides.waits.decided,
     )
     decides.feed.on_validation_error(workloads.again)
     shared.job_kinds.on_change(workloads.kinds_changed)
@@ -206,6 +209,8 @@ def living(shared: Shared, decides: Deciding) -> ProcessPart:
     nodes = NodeController(writer, views, decides.ledger, evictor, recorder, rules=failures)
     mover = PodMover(writer, views, decides.ledger, decides.scheduler.displace)
     unbound = UnboundController(writer, views, waiting, evictor, recorder, section.unschedulable_timeout, mover=mover)
+    created, limit = creation_events(shared.kube), section.unschedulable_timeout
+    uncreated = UncreatedController(writer, views, decides.ledger, created, evictor, recorder, limit)
     relabelled = RelabelledController(writer, views, decides.ledger, recorder)
     spares = SpareHostsController(writer, views, decides.ledger)
     decides.scheduler.after_cycle(spares.cycle_ended)
@@ -233,11 +238,13 @@ def living(shared: Shared, decides: Deciding) -> ProcessPart:
     capacity = CapacityGauges(decides.ledger, decides.queues, settings.metrics.domain_limit)
     lives = LifecycleMetrics(views, by_local_queue=gauges.local_queues)
     return ProcessPart(
-        (waiting,),
+        (waiting, created),
         runs=(
             ("workloads", workloads.run),
             ("nodes", nodes.reconciler.run),
             ("pods that no node takes", unbound.reconciler.run),
+            ("refused pods", uncreated.attribution.run),
+            ("workloads without pods", uncreated.reconciler.run),
             ("required topology", relabelled.reconciler.run),
             ("spare hosts", spares.reconciler.run),
             ("lives", lives.run),

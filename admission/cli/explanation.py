@@ -55,7 +55,7 @@ def show(explanation: Explanation, title: str, out: Console) -> None:
 
 
 def show_placement(admission: Admission | None, unbound: str, out: Console) -> None:
-    """Prints the domains of an admitted workload, one per line, widest level first, and which pods no node accepts."""
+    """Prints the domains of an admitted workload, one per line, widest level first, and which pods do not run."""
     if unbound:
         _write_line(out, unbound)
     for pod_set in admission.pod_sets if admission is not None else ():

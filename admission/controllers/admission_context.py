@@ -24,7 +24,7 @@ class AdmissionContext:
     `cluster_queue_active` is the queue's Active condition; `checks` are the admission checks that apply to the Workload.
     `waits_for_slice` is why the Workload cannot replace the elastic job's slice that it names. `refusal` is why its pods would
     be rejected or never bound, whatever capacity is free, as (reason, message). `gated_by` tells whether the annotation
-    `admission-gated-by` takes effect.
+    `admission-gated-by` takes effect. `decided` is the reason, as written, for which the latest cycle lets the Workload wait.
     """
 
     local_queue: LocalQueue | None
@@ -36,6 +36,7 @@ class AdmissionContext:
     waits_for_slice: str | None = None
     refusal: tuple[str, str] | None = None
     gated_by: bool = True
+    decided: str | None = None
 
 
 def blocker(workload: Workload, context: AdmissionContext) -> tuple[str, str] | None:

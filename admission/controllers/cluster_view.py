@@ -165,7 +165,9 @@ class ClusterView:
         found = self.namespaces.objects.get(namespace or "")
         return matches(queue.spec.namespace_selector, found.metadata.labels if found else {})
 
-    def context(self, workload: Workload, validation_error: str | None = None) -> AdmissionContext:
+    def context(
+        self, workload: Workload, validation_error: str | None = None, decided: str | None = None
+    ) -> AdmissionContext:
         """Returns everything that the Workload's next status depends on."""
         local = self.local_queue_of(workload)
         queue = self.cluster_queues.objects.get(local.spec.cluster_queue) if local else None
@@ -178,6 +180,7 @@ class ClusterView:
             checks=own_checks(workload) + (checks_for(queue, workload.status.admission) if queue else ()),
             refusal=self._refusal(workload),
             gated_by=self.gates.admission_gated_by,
+            decided=decided,
             waits_for_slice=waits_for(workload, self.workloads.objects.get(key))
             if (key := replaced_key(workload))
             else None,

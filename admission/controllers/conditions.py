@@ -24,6 +24,7 @@ from api.names import (
     HOSTS_HELD,
     LEVELS_KEPT,
     MOVING,
+    NOT_CREATED,
     PLACEMENT,
     PREEMPTED,
     QUOTA_RESERVED,
@@ -49,7 +50,7 @@ from api.workloads import (
 MESSAGE_LIMIT = 32 * 1024
 HOLD = "Job is on hold"
 NOT_EVALUATED = "Workload is pending evaluation in the scheduling queue"
-_OF_ONE_ADMISSION = (GANG_BOUND, PLACEMENT, UNSCHEDULABLE, LEVELS_KEPT, HOSTS_HELD)
+_OF_ONE_ADMISSION = (GANG_BOUND, PLACEMENT, UNSCHEDULABLE, NOT_CREATED, LEVELS_KEPT, HOSTS_HELD)
 
 
 def with_condition(
@@ -133,6 +134,17 @@ def unschedulable(
         return status
     reason = WorkloadStateReason.UNSCHEDULABLE if message else WorkloadStateReason.BOUND
     return with_condition(status, UNSCHEDULABLE, bool(message), reason, text, now, generation)
+
+
+def not_created(status: WorkloadStatus, message: str, now: float, generation: int = 0) -> WorkloadStatus:
+    """Sets PodsNotCreated to `message`, or to False if it is empty; returns the same object if nothing changes."""
+    old, text = find_condition(status.conditions, NOT_CREATED), message or "no pod is refused any more"
+    if old is None and not message:
+        return status
+    if old is not None and (old.status == "True", old.message) == (bool(message), text[:MESSAGE_LIMIT]):
+        return status
+    reason = WorkloadStateReason.REFUSED if message else WorkloadStateReason.CREATED
+    return with_condition(status, NOT_CREATED, bool(message), reason, text, now, generation)
 
 
 def levels_kept(status: WorkloadStatus, message: str, now: float, generation: int = 0) -> WorkloadStatus:
@@ -341,6 +353,7 @@ def on_hold(status: WorkloadStatus, now: float, generation: int = 0) -> Workload
         EXPECTED_START,
         PLACEMENT,
         UNSCHEDULABLE,
+        NOT_CREATED,
         LEVELS_KEPT,
         HOSTS_HELD,
     )

@@ -45,6 +45,7 @@ _RETAINED = frozenset(
 _AFTER_A_WHILE = (
     EvictedReason.PODS_READY_TIMEOUT,
     EvictedReason.ADMISSION_CHECK,
+    EvictedReason.PODS_NOT_CREATED,
     EvictedReason.GANG_TIMEOUT,
     EvictedReason.GANG_GROUP_INCOMPLETE,
 )
@@ -179,7 +180,8 @@ def _pending(workload: Workload, context: AdmissionContext, now: float) -> Lifec
         if blocked[0] == Reason.ADMISSION_GATED != before:
             events = (PlannedEvent("AdmissionGated", blocked[1]),)
         return LifecycleStep(conditions.waiting(status, *blocked, {}, now, generation), events, again_in)
-    from_the_cycle = before in _RETAINED or is_true(status.conditions, BLOCKED_ON_PREEMPTION_GATES)
+    decided = before in _RETAINED or before == context.decided
+    from_the_cycle = decided or is_true(status.conditions, BLOCKED_ON_PREEMPTION_GATES)
     if before is not None and not from_the_cycle:
         message = conditions.NOT_EVALUATED
         if before == Reason.ADMISSION_GATED and not workload.spec.preemption_gates:

@@ -84,6 +84,11 @@ class WaitReporter:
             patience = period - since if _reason(workload) == written_reason(wait.reason) else 0.0
             self.reconciler.add_after(key, max(_FIRST_DELAY, patience))
 
+    def decided(self, key: str) -> str | None:
+        """Returns the reason, as written, for which the latest cycle lets the Workload wait, or None."""
+        wait = self._waits.get(key)
+        return None if wait is None else written_reason(wait.reason)
+
     def forget(self, key: str) -> None:
         """Drops a workload that no longer waits."""
         self._waits.pop(key, None)

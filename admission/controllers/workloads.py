@@ -34,7 +34,10 @@ log = logging.getLogger(__name__)
 
 
 class WorkloadController:
-    """Keeps each Workload's status current with its admission context."""
+    """Keeps each Workload's status current with its admission context.
+
+    `decided` returns the reason, as written, for which the latest cycle lets the Workload with that key wait.
+    """
 
     def __init__(
         self,
@@ -45,6 +48,7 @@ class WorkloadController:
         workers: int,
         now: Callable[[], float] = time.time,
         rules: lifecycle.LifecycleRules | None = None,
+        decided: Callable[[str], str | None] = lambda _: None,
     ) -> None:
         self._kube, self._views, self._recorder, self._validation_error, self._now = (
             kube,
@@ -53,7 +57,7 @@ class WorkloadController:
             validation_error,
             now,
         )
-        self._rules = rules or lifecycle.LifecycleRules()
+        self._rules, self._decided = rules or lifecycle.LifecycleRules(), decided
         self._evictor = Evictor(kube, views, recorder, now)
         self._reconciler = Reconciler("workloads", self._reconcile, workers=workers)
         self._revalued: set[str] = set()
@@ -142,7 +146,7 @@ class WorkloadController:
         if workload.metadata.deletion_timestamp and not owned:
             await self._let_go(workload)
             return None
-        context = self._views.context(workload, self._validation_error(workload))
+        context = self._views.context(workload, self._validation_error(workload), self._decided(key))
         result = lifecycle.step(workload, context, self._now(), self._rules)
         if result.delete:
             await self._delete(workload, result)

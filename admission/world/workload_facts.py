@@ -17,7 +17,7 @@ from admission.world.world import WorkloadFacts, World
 from api import names
 from api.groups import PodGroup
 from api.meta import find_condition, is_true, parse_time
-from api.names import GANG_STARTED, HOSTS_HELD, UNSCHEDULABLE
+from api.names import GANG_STARTED, HOSTS_HELD, NOT_CREATED, UNSCHEDULABLE
 from api.workloads import Workload
 
 _TIME: Final = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ"
@@ -97,14 +97,15 @@ def add_gangs(world: World, groups: Iterable[PodGroup], reasons: Iterable[tuple[
 
 
 def add_states(world: World, workloads: Iterable[Workload]) -> None:
-    """Adds which workloads lost a node, which have pods that are not ready, and which have pods that no node accepts.
+    """Adds which workloads lost a node, which have pods that are not ready, and which have pods that no node accepts or
+    the API server refuses.
 
     Spare hosts that a Workload names are held, as far as they have room: by itself the engine may choose others.
     """
     for workload in workloads:
-        condition = find_condition(workload.status.conditions, UNSCHEDULABLE)
-        if condition is not None and condition.status == "True":
-            world.unbound[workload.key] = condition.message
+        found = (find_condition(workload.status.conditions, kind) for kind in (UNSCHEDULABLE, NOT_CREATED))
+        if told := [each.message for each in found if each is not None and each.status == "True"]:
+            world.unbound[workload.key] = "; ".join(told)
         if nodes := failed_nodes(workload):
             world.failed[workload.key] = tuple(nodes)
         if unready(workload):

@@ -106,6 +106,7 @@ ALLOWED = [
     *_each(CONTROLLER, ("patch",), "namespaces"),
     *_each(CONTROLLER, (*READ, "patch"), "configmaps", namespace="a"),
     *_each(CONTROLLER, ("create", "patch"), "events", namespace="a"),
+    *_each(CONTROLLER, READ[1:], "events"),
     *_each(UNGATER, READ[1:], "persistentvolumeclaims"),
     *_each(UNGATER, READ[1:], "clusterqueues", group=KUEUE),
     *_each(UNGATER, READ, "workloads", group=KUEUE),

@@ -214,11 +214,10 @@ class Site:
     # ---- waiting
 
     async def running(self, job: str, count: int, *, jobset: bool = False) -> list[dict[str, Any]]:
-        """Waits until so many pods are bound, Running and not about to be deleted; returns them."""
+        """Waits until so many pods are bound and Running; returns them."""
 
         async def check() -> list[dict[str, Any]] | None:
-            kept = [p for p in await self.pods(job, jobset=jobset) if "deletionTimestamp" not in p["metadata"]]
-            pods = [p for p in kept if p.get("status", {}).get("phase") == "Running"]
+            pods = [p for p in await self.pods(job, jobset=jobset) if p.get("status", {}).get("phase") == "Running"]
             return pods if len(pods) == count and all(p["spec"].get("nodeName") for p in pods) else None
 
         try:

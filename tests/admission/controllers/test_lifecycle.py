@@ -247,6 +247,21 @@ def test_a_workload_is_deactivated_and_taken_back_by_its_user() -> None:
     assert waits.reason == "PendingEvaluation"
 
 
+@pytest.mark.parametrize(
+    ("decided", "reason"),
+    [
+        pytest.param("Misconfigured", "Misconfigured", id="for which the latest cycle lets it wait"),
+        pytest.param(None, "PendingEvaluation", id="that blocked it before"),
+    ],
+)
+def test_a_reason_stays_while_it_holds(decided: str | None, reason: str) -> None:
+    status = conditions.waiting(workload().status, "Misconfigured", "a LimitRange", {}, NOW)
+    waits = step(workload().model_copy(update={"status": status}), context(decided=decided), NOW + 1).status
+    found = find_condition(waits.conditions, QUOTA_RESERVED)
+    assert found is not None
+    assert found.reason == reason
+
+
 def test_deactivating_what_is_being_evicted_tells_the_later_reason() -> None:
     drained = step(workload(admitted=True), context(cluster_queue=target("HoldAndDrain")), NOW).status
     off = workload(spec={"active": False}).model_copy(update={"status": drained})
