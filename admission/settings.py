@@ -74,8 +74,8 @@ class ControllerSection(Section):
     )
     unschedulable_timeout: Duration | None = Field(
         300.0,
-        description="evict and requeue a workload with pods that stay Unschedulable for this time after their gate was opened, or "
-        "that the API server refuses to create; none: never",
+        description="evict and requeue a workload with pods that stay Unschedulable for this time after their gate was opened, "
+        "or that the API server refuses to create; none: never",
     )
     replace_nodes_together: bool = Field(
         True,

@@ -3,7 +3,8 @@
     python -m tests.bench leadership [--times 3]
 
 The leader of the controller and of the ungater is stopped (SIGTERM), then killed (SIGKILL), while a second process stands by.
-Seconds from the signal until the Lease names the second process, by the client's clock; aims: 5 s after a stop, 20 s after a kill.
+Seconds from the signal until the Lease names the second process, by the client's clock. Aims: 5 s after a stop, 20 s after a
+kill.
 """
 
 from __future__ import annotations
