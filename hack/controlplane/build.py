@@ -3,8 +3,8 @@
 A build is a folder `controlplane/<key>-go<version>` of the cache, `key` being a hash of go.mod, go.sum and the build
 flags. It holds `bin/` and the JobSet objects as JSON, so that starting a cluster needs neither Go nor its module cache.
 A folder appears whole (rename) or not at all, and a lock keeps two builders from doing the work twice. What few tests need
-is a module of its own (`Recipe`), so nothing else waits for it: leaderworkerset/. Called by the commands and by
-fixtures.py.
+is a module of its own (`Recipe`), so nothing else waits for it: leaderworkerset/. Its go.mod has the control plane's versions,
+so that Go's build cache has most of it. Called by the commands and by fixtures.py.
 """
 
 from __future__ import annotations

@@ -12,9 +12,12 @@ import pytest
 
 from hack.controlplane import (
     build,
+    helm,
+    kueuectl,
     lws,
     options,
     progress,
+    prometheus,
     toolchain,
 )
 from hack.controlplane.operators import OPERATORS
@@ -111,6 +114,27 @@ def test_the_leaderworkerset_controller_is_a_build_of_its_own_on_the_same_kubern
     found = build.installed(tmp_path, lws.RECIPE)
     assert found is not None
     assert build.ensure(tmp_path, lws.RECIPE) == found
+
+
+@pytest.mark.parametrize(
+    "recipe", [lws.RECIPE, kueuectl.RECIPE, prometheus.RECIPE, helm.RECIPE], ids=lambda one: one.name
+)
+def test_a_further_build_compiles_only_what_the_control_plane_has_not(recipe: build.Recipe) -> None:
+    """Of another version of one low module, Go would compile all that imports it again, for ten minutes."""
+    control_plane, further = required(MODULE), required(recipe.folder)
+    kept = {"k8s.io/kubectl", "github.com/Azure/go-ansiterm"}  # replaced there; not compiled
+    assert further.keys() & control_plane.keys() > {"golang.org/x/sys"}
+    assert {
+        name: version
+        for name, version in further.items()
+        if name not in kept and version != control_plane.get(name, version)
+    } == {}
+
+
+def required(folder: Path) -> dict[str, str]:
+    """The versions in the `require` blocks of a go.mod."""
+    blocks = re.findall(r"^require \((.*?)^\)", (folder / "go.mod").read_text(), re.MULTILINE | re.DOTALL)
+    return dict(line.split()[:2] for block in blocks for line in block.splitlines() if line.strip())
 
 
 def fake_go(folder: Path, version: str) -> Path:
