@@ -204,7 +204,16 @@ class ClusterView:
             return None
         of_class = refusal(workload, self.runtime_classes.objects)
         of_volumes = of_class or self.volumes.refusal(workload)
-        return contradiction(workload) or of_volumes or self.devices.refusal(workload)
+        contradicts = contradiction(workload, lambda: self._implies_topology(workload))
+        return contradicts or of_volumes or self.devices.refusal(workload)
+
+    def _implies_topology(self, workload: Workload) -> bool:
+        """Reports whether all flavors of the Workload's ClusterQueue have a topology."""
+        local = self.local_queue_of(workload)
+        queue = self.cluster_queues.objects.get(local.spec.cluster_queue) if local else None
+        groups = queue.spec.resource_groups if queue is not None else ()
+        flavors = [self.flavors.objects.get(flavor.name) for group in groups for flavor in group.flavors]
+        return bool(flavors) and all(flavor is not None and flavor.topology_aware for flavor in flavors)
 
 
 @dataclass(frozen=True)

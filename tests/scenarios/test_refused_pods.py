@@ -52,6 +52,16 @@ async def test_a_gang_whose_pods_a_resource_quota_refuses_says_so_and_goes_back_
 
 
 @pytest.mark.usefixtures("real_only")
+async def test_a_jobset_says_so_for_the_pods_of_its_jobs(site: MakeSite) -> None:
+    here = site("few-in-a-set")
+    await here.open({"b1": {"r1": 2}})
+    quota = {"metadata": {"name": "few", "namespace": here.name}, "spec": {"hard": {"pods": "1"}}}
+    await here.make(RESOURCE_QUOTAS, quota)
+    await here.submit_jobset(here.jobset("gang", {"workers": (1, 2)}, {REQUIRE_TOPOLOGY: RACK}))
+    await eventually("it says so", lambda: told(here, NOT_CREATED, "exceeded quota: few"))
+
+
+@pytest.mark.usefixtures("real_only")
 async def test_a_gang_runs_on_once_its_pods_are_not_refused_any_more(site: MakeSite) -> None:
     here = site("secure-pods")
     await here.open({"b1": {"r1": 2}})
@@ -68,6 +78,16 @@ async def test_a_gang_runs_on_once_its_pods_are_not_refused_any_more(site: MakeS
         return await told(here, NOT_CREATED, "") is None
 
     await eventually("no pod is refused any more", silent)
+
+
+async def test_a_job_that_names_its_node_waits_for_that_reason(site: MakeSite) -> None:
+    """Its queue's flavor has a topology, so its pods would wait for a place, which the API server refuses."""
+    here = site("named-node")
+    await here.open({"b1": {"r1": 1}})
+    job = here.job("gang", 1)
+    job["spec"]["template"]["spec"]["nodeName"] = "named-node-b1-r1-0"
+    await here.submit(job)
+    await here.waits("gang", "Misconfigured", "nodeName")
 
 
 async def test_a_gang_that_a_limit_range_refuses_waits_for_that_reason(site: MakeSite) -> None:

@@ -12,17 +12,24 @@ from tests.builders import workload
 FIELD = "spec.podSets[0].template.spec"
 
 
-def of(spec: dict[str, Any], request: dict[str, Any] | None = None) -> Any:
+def of(spec: dict[str, Any], request: dict[str, Any] | None = None, *, implied: bool = False) -> Any:
     made = workload()
     [pod_set] = made.spec.pod_sets
     template = {**pod_set.template, "spec": {**pod_set.template["spec"], **spec}}
     wire = {**pod_set.to_wire(), "template": template, "topologyRequest": request}
     spec_of = made.spec.model_copy(update={"pod_sets": (type(pod_set).from_wire(wire),)})
-    return contradiction(made.model_copy(update={"spec": spec_of}))
+    return contradiction(made.model_copy(update={"spec": spec_of}), lambda: implied)
 
 
-def test_a_named_node_contradicts_a_topology() -> None:
-    reason, message = of({"nodeName": "n1"}, {"required": "rack"})
+@pytest.mark.parametrize(
+    ("request_", "implied"),
+    [
+        pytest.param({"required": "rack"}, False, id="that the job requests"),
+        pytest.param(None, True, id="that its queue implies"),
+    ],
+)
+def test_a_named_node_contradicts_a_topology(request_: dict[str, Any] | None, implied: bool) -> None:
+    reason, message = of({"nodeName": "n1"}, request_, implied=implied)
     assert reason == "Misconfigured"
     assert message.startswith(f"{FIELD}.nodeName: n1: the API server refuses")
 
