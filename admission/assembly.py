@@ -55,7 +55,8 @@ from admission.controllers.unbound import UnboundController, unbound_informer
 from admission.controllers.uncreated import UncreatedController, creation_events
 from admission.controllers.wait_reasons import WaitReporter
 from admission.controllers.workloads import WorkloadController
-from admission.engine.cycle import flavor_spares, spare_hosts
+from admission.engine.cycle import spare_hosts
+from admission.engine.cycle.held_capacity import unowned_usage
 from admission.engine.ledger import Ledger
 from admission.engine.queue.past_usage import PastUsage
 from admission.engine.queue.queues import PendingQueues
@@ -126,6 +127,7 @@ class Deciding:
     context: SchedulerContext
     waits: WaitReporter
     times: SolverTimes
+    reservations: AdvanceReservationController
 
 
 def deciding(shared: Shared) -> Deciding:
@@ -175,7 +177,7 @@ def deciding(shared: Shared) -> Deciding:
             ("explanations", explainer.reconciler.run),
         )
     )
-    return Deciding(part, state, ledger, queues, feed, scheduler, context, waits, times)
+    return Deciding(part, state, ledger, queues, feed, scheduler, context, waits, times, reservations)
 
 
 def _readiness(shared: Shared, state: SchedulerState, due: asyncio.Event) -> Readiness | None:
@@ -218,7 +220,7 @@ def living(shared: Shared, decides: Deciding) -> ProcessPart:
     shares = LedgerShares(quota) if decides.context.sharing is not None else NO_SHARES
     period = section.queue_status_period
     extra_usage = partial(spare_hosts.usage, decides.ledger)
-    unowned = partial(flavor_spares.usage, decides.ledger)
+    unowned = partial(unowned_usage, decides.ledger)
     status = QueueController(
         writer,
         views,
@@ -230,6 +232,7 @@ def living(shared: Shared, decides: Deciding) -> ProcessPart:
         extra_usage=extra_usage,
         unowned_usage=unowned,
     )
+    decides.reservations.usage_changed = status.usage_changed
     request_cycle = decides.context.cycle_due.set
     sampler = UsageSampler(views, decides.state, decides.feed.past_usage, status.past_usage_sampled, request_cycle)
     sampling: tuple[Run, ...] = (("past usage", sampler.run),) if decides.queues.past else ()

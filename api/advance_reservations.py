@@ -11,14 +11,15 @@ from pydantic import Field
 
 from api.meta import Condition, KubeModel, KubeObject
 from api.names import STOWAGE
-from api.schema import CONDITIONS, DNS_LABEL, atomic, rule, schema
+from api.schema import CONDITIONS, DNS_LABEL, DNS_SUBDOMAIN, atomic, rule, schema
 
 MAX_LABELS = 8
 MAX_NAMESPACES = 64
+LONGEST_NAME = 253
 
 
 class AdvanceReservationSpec(KubeModel):
-    """Which nodes are held, when, and for which namespaces."""
+    """Which nodes are held, when, for which namespaces, and whose quota counts them."""
 
     node_labels: Annotated[
         dict[str, str],
@@ -38,6 +39,15 @@ class AdvanceReservationSpec(KubeModel):
             **atomic(maxItems=MAX_NAMESPACES),
         ),
     ] = ()
+    cluster_queue: Annotated[
+        str,
+        schema(
+            "ClusterQueue whose quota the nodes are charged to from the start to the end. Jobs of it that run there draw "
+            "on that charge. Without it no quota is charged.",
+            maxLength=LONGEST_NAME,
+            pattern=DNS_SUBDOMAIN,
+        ),
+    ] = ""
 
 
 class AdvanceReservationStatus(KubeModel):

@@ -1,13 +1,14 @@
-"""Reports in each AdvanceReservation whether its nodes are held, and frees them when it ends.
+"""Reports in each AdvanceReservation whether its nodes are held, charges them at its start and frees them at its end.
 
 The condition `Active` counts the nodes and names workloads that run on them beyond the start. Those run on: an administrator
-who needs the nodes must end them. It runs on the leader only.
+who needs the nodes must end them. It also says what is charged to the ClusterQueue, and by how much that exceeds what the queue
+may use. It runs on the leader only.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Final
 
 from admission.controllers.active_writer import write_active
@@ -18,13 +19,16 @@ from admission.engine import model
 from admission.engine.advance_reservations import usable_by
 from admission.engine.convert_advance_reservations import advance_reservation
 from admission.engine.ledger import Ledger
+from admission.engine.quota.cohorts import available
 from api.advance_reservations import AdvanceReservation
 from api.errors import InvalidObject
 from api.kube.client import Kube
 from api.kube.reconcile import Reconciler
 from api.kube.resources import ADVANCE_RESERVATIONS
+from api.kube.store import Change
 from api.kube.turns import Turns
 from api.names import ReservationReason
+from api.quantity import to_text
 
 _LOOK_AGAIN: Final = 30.0
 """Seconds until the nodes and the workloads on them are read again."""
@@ -32,14 +36,24 @@ _NAMED: Final = 5
 
 
 class AdvanceReservationController:
-    """Reconciles AdvanceReservations. `wall` returns epoch seconds."""
+    """Reconciles AdvanceReservations. `wall` returns epoch seconds.
+
+    It calls `usage_changed` with a ClusterQueue for whose reservations the charge may have changed.
+    """
 
     def __init__(
         self, kube: Kube, views: Views, ledger: Ledger, feed: Feed, wall: Callable[[], float] = time.time
     ) -> None:
         self._kube, self._views, self._ledger, self._feed, self._wall = kube, views, ledger, feed, wall
         self._reconciler = Reconciler("advance reservations", self._reconcile, workers=1)
-        views.reservations.add_handler(lambda change: self._reconciler.add(change.key))
+        self.usage_changed: Callable[[str], None] = lambda name: None
+        views.reservations.add_handler(self._changed)
+
+    def _changed(self, change: Change[AdvanceReservation]) -> None:
+        self._reconciler.add(change.key)
+        for one in (change.object, change.old):
+            if one is not None and one.spec.cluster_queue:
+                self.usage_changed(one.spec.cluster_queue)
 
     async def run(self) -> None:
         """Runs until cancelled."""
@@ -59,10 +73,22 @@ class AdvanceReservationController:
         now = self._wall()
         if reservation.end <= now:
             self._feed.end_reservation(name)
+            if reservation.queue:
+                self.usage_changed(reservation.queue)
             await self._say(found, "False", ReservationReason.OVER, f"over since {found.spec.end}")
             return None
+        if now >= reservation.start and not self._begun(name):
+            self._feed.set_reservation(reservation)
+            await self._feed.settled()
         await self._say(found, "True", ReservationReason.HELD, await self._state(reservation, now))
-        return min(_LOOK_AGAIN, reservation.end - now)
+        if reservation.queue:
+            self.usage_changed(reservation.queue)
+        changes = [at - now for at in (reservation.start, reservation.end) if at > now]
+        return min(_LOOK_AGAIN, *changes)
+
+    def _begun(self, name: str) -> bool:
+        known = self._ledger.reservations.get(name)
+        return known is not None and known.begun
 
     async def _state(self, reservation: model.AdvanceReservation, now: float) -> str:
         nodes = await self._nodes(reservation)
@@ -71,10 +97,37 @@ class AdvanceReservationController:
             return f"no node has the label(s) {labels}"
         held = "held" if now >= reservation.start else "held for workloads that end before the start"
         text, beyond = f"{len(nodes)} node(s) {held}", await self._beyond(reservation, nodes, now)
+        text += self._charge(reservation, nodes)
         if not beyond:
             return text
         more = f" and {len(beyond) - _NAMED} more" if len(beyond) > _NAMED else ""
         return f"{text}; {len(beyond)} workload(s) there may run beyond the start: {', '.join(beyond[:_NAMED])}{more}"
+
+    def _charge(self, reservation: model.AdvanceReservation, nodes: set[str]) -> str:
+        """Says what is charged to the reservation's ClusterQueue, and what is wrong with that; empty if it names none."""
+        name, quota = reservation.queue, self._ledger.quota
+        if not name:
+            return ""
+        if quota.spec(name) is None:
+            return f"; no quota is charged: ClusterQueue {name} not found"
+        if not self._begun(reservation.name):
+            return f"; their quota is charged to ClusterQueue {name} from the start"
+        paid = [one for key in nodes if (one := self._ledger.reserved.nodes.get(key)) is not None]
+        others = sorted({one.reservation for one in paid} - {reservation.name})
+        mine = sum(one.reservation == reservation.name for one in paid)
+        charge = self._ledger.reserved.charge_of(reservation.name)
+        parts = [f"ClusterQueue {name} is charged for {mine} of them: {_amounts(charge)}"]
+        if len(paid) < len(nodes):
+            parts.append(
+                f"{len(nodes) - len(paid)} have no resources that it covers in a flavor whose topology ends at hosts"
+            )
+        if others:
+            parts.append(f"{len(paid) - mine} are charged to {', '.join(others[:_NAMED])}")
+        node = quota.node(name)
+        beyond = {fr: over for fr in charge if node is not None and (over := -available(node, fr)) > 0}
+        if beyond:
+            parts.append(f"that is more than its quota, which admits nothing more until {_amounts(beyond)} are free")
+        return "; " + "; ".join(parts)
 
     async def _nodes(self, reservation: model.AdvanceReservation) -> set[str]:
         """Returns the names of the nodes that it holds. In turns: there may be 15,000."""
@@ -101,3 +154,13 @@ class AdvanceReservationController:
         said = status, reason, message
         conditions = found.status.conditions
         await write_active(self._kube, ADVANCE_RESERVATIONS, found.metadata, conditions, said, self._wall())
+
+
+def _amounts(sums: Mapping[model.FlavorResource, int]) -> str:
+    """Returns amounts of resources by flavor as text."""
+    texts = [
+        f"{to_text(resource, amount)} {resource} of flavor {flavor}"
+        for (flavor, resource), amount in sorted(sums.items())
+    ]
+    more = f" and {len(texts) - _NAMED} more" if len(texts) > _NAMED else ""
+    return ", ".join(texts[:_NAMED]) + more if texts else "nothing, all is in use by its workloads"

@@ -14,6 +14,7 @@ ignored (`hold`, `let_go`).
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 
@@ -61,7 +62,10 @@ class Feed:
         *,
         rules: ResourceRules = PLAIN,
         by_eviction: bool = True,
+        wall: Callable[[], float] = time.time,
     ) -> None:
+        """`wall` returns epoch seconds: advance reservations that have begun charge quota."""
+        self._wall = wall
         self._views, self._state, self._request_cycle = views, state, request_cycle
         self._nodes: dict[str, model.Node] = {}
         self._cluster_queues: dict[str, model.ClusterQueue] = {}
@@ -174,13 +178,18 @@ class Feed:
             self.end_reservation(change.key)
         elif change.old is None or change.old.spec != change.object.spec:
             try:
-                self._set_reservation(change.key, convert_advance_reservations.advance_reservation(change.object))
+                self.set_reservation(convert_advance_reservations.advance_reservation(change.object))
             except InvalidObject:  # its controller says so in the status
                 self.end_reservation(change.key)
 
     def end_reservation(self, name: str) -> None:
         """Frees the nodes of the advance reservation: it was deleted, or has ended."""
         self._set_reservation(name, None)
+
+    def set_reservation(self, reservation: model.AdvanceReservation) -> None:
+        """Holds the nodes of the advance reservation; from its start it also charges quota."""
+        begun = self._wall() >= reservation.start
+        self._set_reservation(reservation.name, replace(reservation, begun=begun))
 
     def _set_reservation(self, name: str, reservation: model.AdvanceReservation | None) -> None:
         """Marks the nodes in rounds. Of two changes of one reservation before its turn the later one is made."""

@@ -25,10 +25,23 @@ def names(workload: Workload, reservation: AdvanceReservation) -> bool:
     return workload.reservation == reservation.name and workload.key.partition("/")[0] in reservation.namespaces
 
 
+def confined_to(reservation: AdvanceReservation, workload: Workload, pod_set: PodSet) -> bool:
+    """Reports whether the workload's pods are placed on the reserved nodes alone.
+
+    It names the reservation, which charges the quota of its ClusterQueue now, and its node selector allows these nodes.
+    """
+    if not reservation.charging or workload.cluster_queue != reservation.queue or not names(workload, reservation):
+        return False
+    return all(pod_set.node_selector.get(key, value) == value for key, value in reservation.labels.items())
+
+
 def with_usable(pod_set: PodSet, workload: Workload, flavor: Flavor | None, now: float) -> PodSet:
-    """Returns the pod set with the reservations whose nodes its pods may use at `now`."""
+    """Returns the pod set with the reservations whose nodes its pods may use at `now`, confined to one that they draw on."""
     if flavor is None or not flavor.reservations:
         return pod_set
+    for one in flavor.reservations:
+        if confined_to(one, workload, pod_set):
+            pod_set = replace(pod_set, node_selector={**pod_set.node_selector, **one.labels})
     usable = tuple(one.name for one in flavor.reservations if usable_by(one, workload, now))
     return replace(pod_set, reservations=usable) if usable else pod_set
 

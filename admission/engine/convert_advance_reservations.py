@@ -12,13 +12,14 @@ from admission.engine import model
 from api import advance_reservations
 from api.errors import InvalidObject
 from api.meta import parse_time
+from api.schema import DNS_SUBDOMAIN
 
 _LONGEST: Final = 317
 _WITH_ZONE: Final = re.compile(r"([Zz]|[+-]\d\d:\d\d)$")
 
 
 def advance_reservation(given: advance_reservations.AdvanceReservation) -> model.AdvanceReservation:
-    """Returns the engine's value. Raises InvalidObject for labels, times or namespaces that break a rule."""
+    """Returns the engine's value. Raises InvalidObject for labels, times, namespaces or a queue that break a rule."""
     spec = given.spec
     if not 0 < len(spec.node_labels) <= advance_reservations.MAX_LABELS:
         wrong = f"{len(spec.node_labels)} labels"
@@ -32,7 +33,10 @@ def advance_reservation(given: advance_reservations.AdvanceReservation) -> model
     start, end = _time("spec.start", spec.start), _time("spec.end", spec.end)
     if start >= end:
         raise InvalidObject("spec.end", spec.end, "allowed: a time after spec.start")
-    return model.AdvanceReservation(given.key, dict(spec.node_labels), start, end, frozenset(spec.namespaces))
+    queue = spec.cluster_queue
+    if queue and (len(queue) > advance_reservations.LONGEST_NAME or not re.fullmatch(DNS_SUBDOMAIN, queue)):
+        raise InvalidObject("spec.clusterQueue", queue[:_LONGEST], "allowed: the name of a ClusterQueue")
+    return model.AdvanceReservation(given.key, dict(spec.node_labels), start, end, frozenset(spec.namespaces), queue)
 
 
 def _time(field: str, text: str) -> float:

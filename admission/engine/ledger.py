@@ -26,6 +26,7 @@ from admission.engine.model import (
     Cohort,
     Event,
     Flavor,
+    FlavorResource,
     Namespace,
     Node,
     ObjectRemoved,
@@ -34,6 +35,7 @@ from admission.engine.model import (
     RemovedKind,
     Workload,
 )
+from admission.engine.quota.reserved import ReservedQuota
 from admission.engine.quota.tree import QuotaTree
 from admission.engine.quota.usage_by_priority import UsageByPriority
 from admission.engine.quota_audit import wrong_quota
@@ -59,7 +61,8 @@ class Ledger:
     `quota` is the cohort tree, `usage_by_priority` its usage by priority, `flavors` what is known of each flavor
     by name, `admissions` what is allocated by workload, `spare_host_owners` the workloads that ask for spare hosts,
     with the generation of their flavors in which there were too few; 0 for none. `flavor_spares` has the state of the spare
-    hosts of each flavor that has a rule for them (cycle/flavor_spares.py).
+    hosts of each flavor that has a rule for them (cycle/flavor_spares.py). `reserved` is the quota that advance reservations
+    charge.
     """
 
     def __init__(self, options: PlacementOptions | None = None) -> None:
@@ -69,6 +72,7 @@ class Ledger:
         self.usage_by_priority = UsageByPriority(self.journal)
         self.flavors: dict[str, Flavor] = {}
         self.reservations: dict[str, AdvanceReservation] = {}
+        self.reserved = ReservedQuota(self.journal, self.quota, self.flavors)
         self.admissions: dict[str, Admission] = {}
         self.spare_host_owners: dict[str, int] = {}
         self.flavor_spares: dict[str, FlavorSpares] = {}
@@ -96,7 +100,7 @@ class Ledger:
             case AdvanceReservation():
                 deque(self.set_reservation(event.name, event), maxlen=0)
             case ClusterQueue():
-                self.quota.set_queue(event)
+                self._set_queue(event.name, event)
             case Cohort():
                 self.quota.set_cohort(event)
             case ObjectRemoved():
@@ -115,7 +119,7 @@ class Ledger:
             case RemovedKind.FLAVOR:
                 self._set_flavor(gone.key, None)
             case RemovedKind.CLUSTER_QUEUE:
-                self.quota.drop_queue(gone.key)
+                self._set_queue(gone.key, None)
             case RemovedKind.ADVANCE_RESERVATION:
                 deque(self.set_reservation(gone.key, None), maxlen=0)
             case RemovedKind.COHORT:
@@ -128,6 +132,29 @@ class Ledger:
             self._allocations.node_moved(name)
         else:
             self._allocations.node_changed(name)
+        if self.reservations or self.reserved.nodes:
+            self._pay_for(name, node)
+
+    def _pay_for(self, name: str, node: Node | None) -> None:
+        self.reserved.set_node(name, node, (one for _, one in sorted(self.reservations.items())))
+
+    def _set_queue(self, name: str, queue: ClusterQueue | None) -> None:
+        """Sets or removes the queue; reserved nodes are charged anew if it covers other flavors and resources."""
+        before = self.quota.spec(name)
+        if queue is None:
+            self.quota.drop_queue(name)
+        else:
+            self.quota.set_queue(queue)
+        paying = any(one.charging and one.queue == name for one in self.reservations.values())
+        if paying and _covered(before) != _covered(queue):
+            self._pay_anew(name)
+
+    def _pay_anew(self, queue: str = "") -> None:
+        """Charges the reserved nodes again, after a change of the queue (empty: of any) or of a flavor."""
+        paying = [one for one in self.reservations.values() if one.charging and (not queue or one.queue == queue)]
+        for name, record in self._capacity.nodes.items() if paying else ():
+            if record.node is not None and any(one.holds(record.node.labels) for one in paying):
+                self._pay_for(name, record.node)
 
     def _marked(self, node: Node) -> Node:
         """Returns the node with the marks of the advance reservations that hold it, and no others."""
@@ -138,7 +165,7 @@ class Ledger:
     def set_reservation(self, name: str, reservation: AdvanceReservation | None) -> Iterator[None]:
         """Sets the advance reservation (None: removes it): names it in every flavor, and marks its nodes.
 
-        Each node ends a step: a block has thousands.
+        Each node ends a step, and so does each workload of the ClusterQueue that it charges: there are thousands.
         """
         before = self.reservations.get(name)
         if before == reservation:
@@ -149,6 +176,7 @@ class Ledger:
             self.reservations[name] = reservation
         for flavor in list(self.flavors.values()):
             self._set_flavor(flavor.name, flavor)
+        yield from self._track()
         held = [one for one in (before, reservation) if one is not None]
         for key in list(self._capacity.nodes):
             record = self._capacity.nodes.get(key)
@@ -157,11 +185,22 @@ class Ledger:
                 self._set_node(key, self._marked(node))
             yield
 
+    def _track(self) -> Iterator[None]:
+        """Counts what the workloads of the ClusterQueues that reservations charge use on each host."""
+        new = frozenset(one.queue for one in self.reservations.values() if one.queue)
+        added = new - self.reserved.tracked
+        self.reserved.track(new)
+        for key in [key for queue in sorted(added) for key in sorted(self._allocations.by_queue.get(queue, ()))]:
+            if (admission := self.admissions.get(key)) is not None:
+                self.reserved.charged(key, admission)
+            yield
+
     def _set_flavor(self, name: str, flavor: Flavor | None) -> None:
         if flavor is not None:
             reservations = tuple(one for _, one in sorted(self.reservations.items()))
             flavor = flavor if flavor.reservations == reservations else replace(flavor, reservations=reservations)
-        if self.flavors.get(name) == flavor:
+        before = self.flavors.get(name)
+        if before == flavor:
             return
         if flavor is None:
             self.journal.drop(self.flavors, name)
@@ -169,6 +208,8 @@ class Ledger:
             self.journal.put(self.flavors, name, flavor)
         if self._capacity.set_flavor(name, flavor):
             self._allocations.flavor_rebuilt()
+        if _has_nodes(before) != _has_nodes(flavor):
+            self._pay_anew()
 
     def _set_workload(self, workload: Workload) -> None:
         allocation = self._allocations.by_workload.get(workload.key)
@@ -256,6 +297,8 @@ class Ledger:
         self.usage_by_priority.add(admission.cluster_queue, workload.priority, usage)
         self._allocations.charge(workload, admission)
         self.journal.put(self.admissions, workload.key, admission)
+        if self.reserved.tracked:
+            self.reserved.charged(workload.key, admission)
         if any(pod_set.topology is not None and pod_set.topology.spare_hosts for pod_set in workload.pod_sets):
             self.journal.put(self.spare_host_owners, workload.key, 0)
 
@@ -300,8 +343,17 @@ class Ledger:
             self.journal.discard(self._held, key)
             self.journal.drop(self.admissions, key)
             self.quota.remove(admission.cluster_queue, usage)
+            if self.reserved.tracked:
+                self.reserved.released(key)
             self.usage_by_priority.add(admission.cluster_queue, allocation.workload.priority, usage, -1)
         return admission
+
+    def returned(self, key: str, admission: Admission) -> dict[FlavorResource, int]:
+        """Returns the quota that is free when the workload under this key ends: without what it draws on a reservation."""
+        usage = admission.usage()
+        for fr, amount in self.reserved.drawn(key).items() if self.reserved.nodes else ():
+            usage[fr] = usage.get(fr, 0) - amount
+        return usage
 
     def remove_with_pods(self, key: str) -> None:
         """In a trial: removes the workload and its bound pods, so that its quota and capacity are free."""
@@ -407,7 +459,18 @@ class Ledger:
         yield from differences(self._allocations, self._capacity)
         yield from wrong_counts(self._capacity.placed)
         yield from self._capacity.differences()
-        yield from wrong_quota(self._allocations, self.quota, self.usage_by_priority)
+        yield from wrong_quota(self._allocations, self.quota, self.usage_by_priority, self.reserved)
+
+
+def _covered(queue: ClusterQueue | None) -> list[tuple[str, tuple[str, ...]]]:
+    """Returns the flavors of the queue with their resources, which say what a reserved node is charged."""
+    groups = () if queue is None else queue.groups
+    return [(quotas.flavor, tuple(quotas.quotas)) for group in groups for quotas in group.flavors]
+
+
+def _has_nodes(flavor: Flavor | None) -> object:
+    """Returns what says which nodes the flavor has, and whether its topology ends at the host."""
+    return None if flavor is None else (flavor.node_labels, flavor.levels)
 
 
 def _unmarked(node: Node) -> Node:

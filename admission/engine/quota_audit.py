@@ -11,6 +11,7 @@ from collections.abc import Iterator
 
 from admission.engine.journal import Journal
 from admission.engine.model import ClusterQueue, FlavorResource
+from admission.engine.quota.reserved import ReservedQuota
 from admission.engine.quota.tree import QuotaTree, outside_usage
 from admission.engine.quota.usage_by_priority import UsageByPriority
 from admission.engine.topology.allocation.allocations import Allocations
@@ -19,7 +20,9 @@ from admission.engine.topology.allocation.capacity import parts
 from admission.engine.topology.allocation.entries import Allocation
 
 
-def wrong_quota(allocations: Allocations, quota: QuotaTree, by_priority: UsageByPriority) -> Iterator[list[str]]:
+def wrong_quota(
+    allocations: Allocations, quota: QuotaTree, by_priority: UsageByPriority, reserved: ReservedQuota
+) -> Iterator[list[str]]:
     """Yields, in parts, a message for each sum that does not agree with the admissions."""
     there, counted, sums = allocations.by_workload, dict[str, Allocation](), _AdmittedUsage()
     for keys in parts(list(there), PART):
@@ -34,7 +37,9 @@ def wrong_quota(allocations: Allocations, quota: QuotaTree, by_priority: UsageBy
     for key, allocation in there.items():
         if counted.get(key) is not allocation:
             sums.count(allocation, +1)
+    sums.add_reserved(reserved)
     yield list(sums.wrong(quota, by_priority))
+    yield list(reserved.differences({key: one.admission for key, one in there.items()}))
 
 
 class _AdmittedUsage:
@@ -51,6 +56,11 @@ class _AdmittedUsage:
         for pair, amount in usage.items():
             own[pair] += sign * amount
         self._by_priority.add(queue, allocation.workload.priority, usage, sign)
+
+    def add_reserved(self, reserved: ReservedQuota) -> None:
+        """Adds what advance reservations charge."""
+        for queue in reserved.queues():
+            self._by_queue.setdefault(queue, Counter()).update(reserved.usage(queue))
 
     def wrong(self, quota: QuotaTree, by_priority: UsageByPriority) -> Iterator[str]:
         """Yields a message for each difference from the tree and from the usage by priority."""

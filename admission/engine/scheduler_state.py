@@ -43,7 +43,7 @@ class SchedulerState:
         match event:
             case Node():
                 self.ledger.apply(event)
-                return self._requeue_if_capacity_freed()
+                return self._requeue_if_charged_less() | self._requeue_if_capacity_freed()
             case BoundPod():
                 before, openings = self.ledger.allocations.pods.get(event.key), self.ledger.openings
                 self.ledger.apply(event)
@@ -74,6 +74,7 @@ class SchedulerState:
         yield from self.ledger.set_reservation(name, reservation)
         if timed != bool(self.ledger.reservations):
             self.queues.time_shapes(timed=not timed)
+        self.ledger.reserved.shrunk.clear()
         self.requeue_all()
 
     def requeue_all(self) -> bool:
@@ -162,7 +163,14 @@ class SchedulerState:
                 return self._requeue_if_capacity_freed()
             case RemovedKind.NODE:
                 self.ledger.apply(gone)
-                return False
+                return self._requeue_if_charged_less()
+
+    def _requeue_if_charged_less(self) -> bool:
+        """Requeues the queues that share quota with one that is charged for fewer reserved nodes than before."""
+        names, self.ledger.reserved.shrunk = self.ledger.reserved.shrunk, set()
+        for name in sorted(names):
+            self.queues.lines.requeue(self.ledger.quota.relatives(name) | {name})
+        return bool(names)
 
     def _requeue_if_capacity_freed(self) -> bool:
         """Requeues the queues of flavors whose free capacity may have grown since the last call."""

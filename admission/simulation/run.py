@@ -110,13 +110,14 @@ class _Simulation:
 
     def _next(self, moment: int) -> int | None:
         """Returns the next instant (ms), or None: an event, the end of a backoff, the relaxation of a topology
-        request, or the end of an advance reservation.
+        request, or the start or the end of an advance reservation.
         """
         due = self._world.queues.next_due()
         times = [self._events[0][0]] if self._events else []
         # Only for what waits: else an idle cluster would be simulated until the last reservation ends.
-        ends = [one.end for one in self._world.ledger.reservations.values()] if len(self._world.queues) else []
-        times += [max(moment + 1, self._ms(end - self._begun)) for end in ends]
+        known = self._world.ledger.reservations.values() if len(self._world.queues) else ()
+        changes = [one.end if one.begun or not one.queue else one.start for one in known]
+        times += [max(moment + 1, self._ms(at - self._begun)) for at in changes]
         if due is not None and due != inf:
             times.append(max(moment + 1, -int(-(due - self._begun) * 1000 // 1)))
         return min(times, default=None)
@@ -125,8 +126,7 @@ class _Simulation:
         world = self._world
         world.now = self._begun + moment / 1000
         world.queues.past.advance(world.now)
-        for name in [name for name, one in world.ledger.reservations.items() if one.end <= world.now]:
-            world.apply(ObjectRemoved(RemovedKind.ADVANCE_RESERVATION, name))
+        world.keep_time()
         while self._events and self._events[0][0] == moment:
             _, kind, key = heappop(self._events)
             if kind == _ARRIVAL:

@@ -77,6 +77,7 @@ class Builder:
         self._add_jobs()
         self._world.arrivals.sort(key=lambda coming: coming.at)
         add_states(self._world, self.objects.view.workloads.objects.values())
+        self._world.keep_time()
         return self._world
 
     def add_jobs(self, found: Iterable[Document]) -> list[str]:

@@ -94,6 +94,7 @@ async def load_cluster(
         if (validation_error := objects.validation_error(workload)) is not None:
             world.faults.append(RejectedObject(CLUSTER, f"Workload {workload.key}", validation_error))
     add_states(world, workloads)
+    world.keep_time()
     add_gangs(world, objects.pod_groups.values(), waiting(objects.group_maps))
     for found in (*objects.view.topology_maps.objects, *objects.group_maps.objects):
         if (problem := objects.map_problem(found)) is not None:

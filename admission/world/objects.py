@@ -7,6 +7,7 @@ InvalidObject with the object and field, and changes nothing. Called by cluster.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from math import inf
 from typing import Any, Final, Protocol, Self
 
 from pydantic import ValidationError
@@ -110,6 +111,11 @@ _TRIED: Final[Mapping[Resource, Callable[[Any], object]]] = {
 }
 
 
+def _never_begun() -> float:
+    """The time by which a world's feed decides which advance reservations have begun: the world does (`World.keep_time`)."""
+    return -inf
+
+
 class Filled(Protocol):
     """What an object is added to: a store, or an informer of a process that asks what would happen."""
 
@@ -130,7 +136,9 @@ class Objects:
         view = ClusterView(**{field: stores[kind] for kind, (field, _) in KINDS.items()}, gates=rules.webhook.gates)
         index(stores[WORKLOADS], stores[LOCAL_QUEUES], stores[LIMIT_RANGES])
         stores[WORKLOADS].add_index(BY_POD, pod_keys)
-        feed = Feed(view, state, _ignore_change, rules=rules.resources, by_eviction=rules.by_eviction)
+        feed = Feed(
+            view, state, _ignore_change, rules=rules.resources, by_eviction=rules.by_eviction, wall=_never_begun
+        )
         self._fill(view, feed, stores, rules)
 
     @classmethod

@@ -13,7 +13,7 @@ from admission.engine.cycle.decide import decide
 from admission.engine.cycle.second_pass import second_pass
 from admission.engine.decision import Decision
 from admission.engine.ledger import Ledger
-from admission.engine.model import Event, PlacementOptions, Workload
+from admission.engine.model import Event, ObjectRemoved, PlacementOptions, RemovedKind, Workload
 from admission.engine.queue.queues import PendingQueues
 from admission.engine.quota.fairness import FairSharingRules
 from admission.engine.scheduler_state import SchedulerState
@@ -107,6 +107,14 @@ class World:
         """Applies an event: an object's new value, or its removal."""
         self.state.apply(event)
 
+    def keep_time(self) -> None:
+        """Ends the advance reservations that are over at `now`, and lets those that have begun charge quota."""
+        for name, one in sorted(self.ledger.reservations.items()):
+            if one.end <= self.now:
+                self.apply(ObjectRemoved(RemovedKind.ADVANCE_RESERVATION, name))
+            elif one.start <= self.now and not one.begun:
+                self.apply(replace(one, begun=True))
+
     @property
     def startable(self) -> int | None:
         """How many workloads the next cycle may admit; None for any number."""
@@ -119,6 +127,7 @@ class World:
 
         Charges admissions to the ledger, as the controller does; evicted workloads stay until the caller removes them.
         """
+        self.keep_time()
         failed, self.failed = self.failed, {}
         moved: list[Decision] = []
         for key, nodes in failed.items():

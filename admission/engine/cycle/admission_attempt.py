@@ -12,10 +12,11 @@ from dataclasses import dataclass, field, replace
 
 from admission.engine.cycle.nominate import Nominator
 from admission.engine.cycle.nomination import Nomination
+from admission.engine.cycle.reserved_quota import drawing
 from admission.engine.cycle.solve import Nodes, Unsolved, solve
 from admission.engine.flavors.assign import NoPreemption
 from admission.engine.ledger import Ledger
-from admission.engine.model import FlavorResource, StopPolicy, Workload
+from admission.engine.model import ClusterQueue, FlavorResource, StopPolicy, Workload
 from admission.engine.reasons import Reason
 
 FOREVER = 10.0**12
@@ -50,6 +51,13 @@ def attempt(
         return AttemptResult(False, Reason.SUSPENDED, f"ClusterQueue {queue.name} is stopped")
     if queue.inactive is not None or ledger.quota.cyclic(queue.name):
         return AttemptResult(False, Reason.MISCONFIGURED, f"ClusterQueue {queue.name} is inactive")
+    with drawing(ledger, workload):
+        return _attempt(ledger, workload, queue, now, empty=empty, nodes=nodes)
+
+
+def _attempt(
+    ledger: Ledger, workload: Workload, queue: ClusterQueue, now: float, *, empty: bool, nodes: bool
+) -> AttemptResult:
     which = Nodes.EMPTY if empty else Nodes.AS_THEY_ARE if nodes else Nodes.IGNORED
     found = solve(ledger, (workload,), now, nodes=which)
     if not isinstance(found, Unsolved):

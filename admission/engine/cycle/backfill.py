@@ -46,6 +46,7 @@ from admission.engine.cycle.gallop import galloping_search
 from admission.engine.cycle.gangs import is_grouped
 from admission.engine.cycle.nomination import Nomination
 from admission.engine.cycle.projected_ledger import Departures, FutureReservation, ProjectedLedger, Step
+from admission.engine.cycle.reserved_quota import drawing
 from admission.engine.cycle.solve import Unsolved, solve
 from admission.engine.cycle.start_order import BindingStart, StartOrder, future_of
 from admission.engine.ledger import Ledger
@@ -273,7 +274,8 @@ class Backfill:
                 self._leaving[reservation.start] = self._usage(_keys(steps))
             for name, usage in self._leaving[reservation.start].items():
                 self._ledger.quota.remove(name, usage)
-            return self._ledger.quota.fits(head.cluster_queue, reservation.admission.usage())
+            with drawing(self._ledger, head):
+                return self._ledger.quota.fits(head.cluster_queue, reservation.admission.usage())
 
     # ---- the ledger at a later moment
 
@@ -341,7 +343,7 @@ class Backfill:
         for key in keys:
             if (admission := self._ledger.admission(key)) is not None:
                 usage = total.setdefault(admission.cluster_queue, {})
-                for fr, amount in admission.usage().items():
+                for fr, amount in self._ledger.returned(key, admission).items():
                     usage[fr] = usage.get(fr, 0) + amount
         return total
 

@@ -40,6 +40,7 @@ from admission.engine.cycle.nominate import DEFERRED, Nominator
 from admission.engine.cycle.nomination import Nomination
 from admission.engine.cycle.outcomes import Outcomes, requested
 from admission.engine.cycle.reservations import Reservations, starting_together
+from admission.engine.cycle.reserved_quota import drawing
 from admission.engine.cycle.solve import Unsolved, flavors_of, place, refusals
 from admission.engine.decision import PREEMPTION_GATED, Admit, Decision, Preempt, Wait
 from admission.engine.flavors.assign import FlavorAssignment, Mode, NoPreemption, Preemptions
@@ -188,7 +189,7 @@ class _Cycle:
 
     def _consider(self, head: Head) -> Decision | None:
         """Returns the decision on a head; None if its evaluation shows that other heads come first."""
-        with lifted(self._ledger, head.workload.key) as held:
+        with drawing(self._ledger, head.workload), lifted(self._ledger, head.workload.key) as held:
             return self._decide(head, held=held)
 
     def _decide(self, head: Head, *, held: bool) -> Decision | None:
@@ -240,7 +241,7 @@ class _Cycle:
         has_quota = self._ledger.admission(workload.key) is not None
         if queue is not None and not has_quota and self._cannot_evaluate(workload, queue) is None:
             # A head that cannot be evaluated comes next at once, and raises there.
-            with suppress(Exception), lifted(self._ledger, workload.key):
+            with suppress(Exception), drawing(self._ledger, workload), lifted(self._ledger, workload.key):
                 self._assign(head, queue)
 
     def _assign(self, head: Head, queue: ClusterQueue) -> FlavorAssignment:

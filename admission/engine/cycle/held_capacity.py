@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from admission.engine.cycle import spare_hosts
+from admission.engine.cycle import flavor_spares, spare_hosts
 from admission.engine.ledger import Ledger
 from admission.engine.model import FlavorResource
 from admission.engine.queue.queues import PendingQueues
@@ -29,6 +29,14 @@ def held_beside_quota(ledger: Ledger, queues: PendingQueues) -> dict[str, dict[s
         for key, admission in reservation.beside:
             if (beside := queues.workload(key)) is not None:
                 _add(total, beside.queue, admission.usage())
+    return total
+
+
+def unowned_usage(ledger: Ledger, queue: str) -> dict[FlavorResource, int]:
+    """Returns usage of the ClusterQueue's quota that no Workload has: spare hosts of flavors, and advance reservations."""
+    total = flavor_spares.usage(ledger, queue)
+    for fr, amount in ledger.reserved.usage(queue).items():
+        total[fr] = total.get(fr, 0) + amount
     return total
 
 

@@ -18,6 +18,7 @@ from admission.engine.cycle.late_joiners import beside_its_gang
 from admission.engine.cycle.nomination import Nomination
 from admission.engine.cycle.repeated_preemption import may_not_evict
 from admission.engine.cycle.reservations import Reservations, starting_together
+from admission.engine.cycle.reserved_quota import draws_on
 from admission.engine.decision import Admit, Decision, Victim, Wait
 from admission.engine.flavors.assign import FlavorAssignment
 from admission.engine.flavors.search import total_requests
@@ -174,6 +175,8 @@ class Outcomes:
         """
         workload = head.workload
         again, overtaken = until, False
+        if hint is not None and workload.reservation and draws_on(self._ledger, workload) is not None:
+            hint = None  # more quota is free for it than the hint says
         if queue is not None and relaxes(workload):
             message = "; ".join(filter(None, (message, relaxation(workload, queue, self._ledger.flavors, self._now))))
             step = next_step(workload, queue, self._ledger.flavors, self._now)

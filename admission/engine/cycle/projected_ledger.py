@@ -80,12 +80,12 @@ class Departures:
         for index, (_, ended) in enumerate(steps):
             for key in sorted(ended):
                 prints.append(ledger.footprint(key))
-                self._give_back(index, ledger.allocations.by_workload[key].admission)
+                self._give_back(index, key, ledger.allocations.by_workload[key].admission)
             self._first.append(len(prints))
         self._cells = {flavor: joined(prints, flavor) for flavor in ledger.capacity.trees}
 
-    def _give_back(self, index: int, admission: Admission) -> None:
-        name, usage, quota = admission.cluster_queue, admission.usage(), self._ledger.quota
+    def _give_back(self, index: int, key: str, admission: Admission) -> None:
+        name, usage, quota = admission.cluster_queue, self._ledger.returned(key, admission), self._ledger.quota
         self._of_queue.setdefault(name, _CumulativeUsage()).add(index, usage)
         self._of_node.setdefault(quota.tree_of(name), {}).setdefault(quota.charged_node(name), _CumulativeUsage()).add(
             index, usage

@@ -22,6 +22,7 @@ from typing import Final
 
 from admission.engine.cycle import flavor_spares, spare_hosts
 from admission.engine.cycle.nomination import Nomination
+from admission.engine.cycle.reserved_quota import drawing
 from admission.engine.decision import NoPlacement, PlacementResult
 from admission.engine.flavors.assign import FlavorAssignment, Mode, NoPreemption, PreemptionOracle
 from admission.engine.flavors.search import EVERYWHERE, FlavorSearch, Scope
@@ -98,6 +99,19 @@ def solve(
     """Returns the nominations of all workloads if they fit together at `now` (epoch seconds) without evictions; else the
     first that does not fit, and why.
     """
+    with drawing(ledger, *members):
+        return _solve(ledger, members, now, nodes, leaves_quota, fair=fair)
+
+
+def _solve(
+    ledger: Ledger,
+    members: Sequence[Workload],
+    now: float,
+    nodes: Nodes,
+    leaves_quota: LeavesQuota | None,
+    *,
+    fair: bool,
+) -> tuple[Nomination, ...] | Unsolved:
     refused: dict[str, Refused] = {member.key: {} for member in members}
     while True:
         found = _flavors(ledger, members, refused, leaves_quota, fair=fair)

@@ -69,11 +69,12 @@ def inputs_of(
         for taken in ledger.charged_to(queue.name):
             workload = taken.workload
             since = workload.admitted if workload.admitted is not None else workload.reserved
-            usage = taken.admission.usage()
+            usage = ledger.returned(workload.key, taken.admission)
             running.append(
                 Running(workload.key, queue.name, usage, now if since is None else since, estimates(workload))
             )
             pause()
+        running += _reserved(ledger, queue.name, now)
         if queue.inactive is not None:
             continue
         line = [one for one in (*queues.active(queue.name), *queues.inadmissible(queue.name)) if _may_start(one)]
@@ -85,6 +86,21 @@ def inputs_of(
             pause()
     waiting.sort(key=lambda one: one.order)
     return ForecastInputs(now, specs, tuple(running), tuple(waiting))
+
+
+def _reserved(ledger: Ledger, queue: str, now: float) -> list[Running]:
+    """Returns the quota that advance reservations charge until their end, with what workloads draw on it."""
+    total: dict[str, Usage] = {}
+    for paid in ledger.reserved.nodes.values():
+        if paid.queue == queue:
+            amounts = total.setdefault(paid.reservation, {})
+            for fr, amount in paid.amounts.items():
+                amounts[fr] = amounts.get(fr, 0) + amount
+    return [
+        Running(f"{name} (reservation)", queue, amounts, now, RunEstimate.exactly(ledger.reservations[name].end - now))
+        for name, amounts in sorted(total.items())
+        if name in ledger.reservations
+    ]
 
 
 def _may_start(workload: Workload) -> bool:

@@ -162,6 +162,12 @@ class RunEstimate:
         most = max(0.0, limit)
         return cls(((0.0, most),), (1.0,), 0.0, most, most, shared=True)
 
+    @classmethod
+    def exactly(cls, seconds: float) -> RunEstimate:
+        """Returns the estimate of what lasts for so many seconds."""
+        last = max(0.0, seconds)
+        return cls(((last, last),), (1.0,), last, last)
+
     def draw(self, part: float, spent: float = 0.0) -> float:
         """Returns the run time at `part` (0 to 1) of the runs that last longer than `spent` seconds.
 

@@ -18,7 +18,8 @@ class AdvanceReservation:
     """The nodes with all of these `labels` are reserved from `start` until `end` (epoch seconds).
 
     Workloads of the `namespaces` that name the reservation may be placed on them at any time, others only if they end before
-    `start` by their own limit.
+    `start` by their own limit. `queue` is the ClusterQueue whose quota they are charged to, from when it has `begun`; empty:
+    none.
     """
 
     name: str
@@ -26,10 +27,17 @@ class AdvanceReservation:
     start: float
     end: float
     namespaces: frozenset[str] = frozenset()
+    queue: str = ""
+    begun: bool = False
 
     def holds(self, labels: Mapping[str, str]) -> bool:
         """Reports whether a node with these labels is reserved."""
         return all(labels.get(key) == value for key, value in self.labels.items())
+
+    @property
+    def charging(self) -> bool:
+        """Reports whether its nodes are charged to a ClusterQueue now."""
+        return self.begun and bool(self.queue)
 
     @property
     def mark(self) -> Taint:

@@ -167,13 +167,14 @@ def of_own_queue(ledger: Ledger, context: PreemptionContext) -> Iterator[Candida
     if policy != "Never":
         for allocation in ledger.charged_to(context.queue.name):
             if allowed(context.workload, allocation.workload, policy) and _uses(allocation, context.needed):
-                yield _candidate(allocation, context.node, PreemptionVariant.WITHIN_CLUSTER_QUEUE)
+                yield _candidate(ledger, allocation, context.node, PreemptionVariant.WITHIN_CLUSTER_QUEUE)
 
 
 def _candidate(
-    allocation: Allocation, node: QuotaNode, variant: PreemptionVariant, top: QuotaNode | None = None
+    ledger: Ledger, allocation: Allocation, node: QuotaNode, variant: PreemptionVariant, top: QuotaNode | None = None
 ) -> Candidate:
-    return Candidate(allocation.workload.key, allocation.workload, node, allocation.admission.usage(), variant, top)
+    usage = ledger.returned(allocation.workload.key, allocation.admission)
+    return Candidate(allocation.workload.key, allocation.workload, node, usage, variant, top)
 
 
 def within_nominal(node: QuotaNode, needed: Iterable[FlavorResource]) -> bool:
@@ -209,7 +210,7 @@ def _of_relatives(
     for node in _beyond_nominal(context, top, below):
         for allocation in ledger.charged_to(node.name):
             if (variant := _variant(context, allocation, advantage)) is not None:
-                yield _candidate(allocation, node, variant, top)
+                yield _candidate(ledger, allocation, node, variant, top)
 
 
 def _beyond_nominal(context: PreemptionContext, cohort: QuotaNode, skip: QuotaNode | None) -> Iterator[QuotaNode]:
@@ -241,7 +242,7 @@ def _of_queue(
     for allocation in ledger.charged_to(node.name):
         may_evict = allowed(context.workload, allocation.workload, context.policy.reclaim_within_cohort)
         if may_evict and _uses(allocation, context.needed):
-            yield _candidate(allocation, node, variant, top)
+            yield _candidate(ledger, allocation, node, variant, top)
 
 
 def allowed(preemptor: Workload, candidate: Workload, policy: str) -> bool:

@@ -8,7 +8,7 @@ Everything else counts as free. Nodes are not considered.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
@@ -54,15 +54,18 @@ class ProjectedQuota:
         for key in keys - self.leaving:
             workload, admission = self._ledger.workload(key), self._ledger.admission(key)
             if workload is not None and admission is not None:
-                self.take(admission, -1)
+                self._take(admission.cluster_queue, self._ledger.returned(key, admission), -1)
                 gone = (admission.cluster_queue, workload.priority, admission.usage())
                 self._shift(admission.cluster_queue).usage_by_priority.append(gone)
         self.leaving |= keys
 
     def take(self, admission: Admission, sign: int = 1) -> None:
         """Charges the admission, or releases it with `sign` -1."""
-        usage = self._shift(admission.cluster_queue).usage.setdefault(admission.cluster_queue, {})
-        for fr, amount in admission.usage().items():
+        self._take(admission.cluster_queue, admission.usage(), sign)
+
+    def _take(self, queue: str, amounts: Mapping[FlavorResource, int], sign: int) -> None:
+        usage = self._shift(queue).usage.setdefault(queue, {})
+        for fr, amount in amounts.items():
             usage[fr] = usage.get(fr, 0) + sign * amount
 
     def _shift(self, queue: str) -> _Shift:

@@ -28,6 +28,13 @@ def test_the_value_has_times_in_seconds() -> None:
     assert found == model.AdvanceReservation("a", {"rack": "r0"}, 1893456000.0, 1893459600.0, frozenset({"team"}))
 
 
+def test_a_reservation_in_the_past_is_read_and_over() -> None:
+    """Its controller says so (`over since`); nothing is held for it."""
+    found = advance_reservation(given(start="2001-01-01T00:00:00Z", end="2001-01-01T01:00:00Z", clusterQueue="team-a"))
+    assert found.queue == "team-a"
+    assert not found.charging
+
+
 @pytest.mark.parametrize(
     ("field", "changed"),
     [
@@ -41,6 +48,12 @@ def test_the_value_has_times_in_seconds() -> None:
         pytest.param("spec.start", {"start": "9" * 100_000 + "Z"}, id="long-time"),
         pytest.param("spec.end", {"end": "2029-01-01T00:00:00Z"}, id="ends-before-it-starts"),
         pytest.param("spec.end", {"end": GOOD["start"]}, id="empty"),
+        pytest.param("spec.nodeLabels", {"nodeLabels": {str(n): "" for n in range(100_000)}}, id="huge-list-of-labels"),
+        pytest.param("spec.nodeLabels", {"nodeLabels": {"k" * 1_000_000: ""}}, id="huge-key"),
+        pytest.param("spec.clusterQueue", {"clusterQueue": "Team_A"}, id="no-name-of-a-queue"),
+        pytest.param("spec.clusterQueue", {"clusterQueue": "a" * 254}, id="too-long-name-of-a-queue"),
+        pytest.param("spec.clusterQueue", {"clusterQueue": "a\nb"}, id="a-queue-in-two-lines"),
+        pytest.param("spec.clusterQueue", {"clusterQueue": "a\n"}, id="a-queue-with-a-line-end"),
         pytest.param("spec.namespaces", {"namespaces": [f"n{n}" for n in range(65)]}, id="too-many-namespaces"),
     ],
 )
