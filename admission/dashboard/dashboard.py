@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import time
 from collections.abc import Awaitable, Mapping
@@ -81,7 +82,9 @@ class Dashboard:
             except Exception:  # what cannot be shown must not end the process that shows the rest
                 log.exception("changes could not be shown")
                 await asyncio.sleep(_BRIEF)
-            await self.cluster.changed.wait()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(self.trees.due_in()):
+                    await self.cluster.changed.wait()
             # The first change after a pause is published almost at once, those that follow it are gathered.
             await asyncio.sleep(max(_TOGETHER, began + COALESCED - time.monotonic()))
 

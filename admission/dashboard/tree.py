@@ -59,12 +59,13 @@ class FlavorTree:
         self._nodes: list[tuple[str, ...]] = []
         self._keys: list[tuple[Row, ...]] = []
         self._domain_of: dict[tuple[str, ...], int] = {}
+        self._places: dict[str, tuple[tuple[str, ...], Row, str]] = {}
+        self._offered: set[int] = set()
 
     def load(self, ledger: Ledger) -> Iterator[None]:
         """Reads the structure in steps; yields between two of them. Rows are read by `renew`."""
         spec, capacity = self.spec, ledger.capacity
         units: dict[Row, tuple[tuple[str, ...], str, list[str]]] = {}
-        offered: set[int] = set()
         for number, name in enumerate(sorted(capacity.nodes)):
             if number % _STEP == 0:
                 yield
@@ -72,10 +73,11 @@ class FlavorTree:
             node = record.node if record is not None else None
             if record is None or node is None or not spec.accepts(replace(node, usable=True)):
                 continue
-            offered.update(column for column, _ in record.offers)
+            self._offered.update(column for column, _ in record.offers)
+            self._places[name] = self._place(replace(node, usable=True))
             path, key, shown_as = self._place(node)
             units.setdefault(key, (path, shown_as, []))[2].append(name)
-        self.columns = shown(capacity.columns, offered)
+        self.columns = shown(capacity.columns, self._offered)
         self.resources = [capacity.columns.names[column] for column in self.columns]
         self.sums = {kind: [0] * len(self.columns) for kind in KINDS}
         self.unusable = [0] * len(self.columns)
@@ -84,6 +86,19 @@ class FlavorTree:
             if number % _STEP == 0:
                 yield
             self._add(key, path, shown_as, nodes)
+
+    def is_current(self, name: str, ledger: Ledger) -> bool:
+        """Reports whether the node is where it was when the structure was read, and offers nothing that has no column.
+
+        Its other labels, its taints and its state are not part of the structure: controllers change those of all nodes.
+        """
+        record = ledger.capacity.nodes.get(name)
+        node = None if record is None or record.node is None else replace(record.node, usable=True)
+        if record is None or node is None or not self.spec.accepts(node):
+            return name not in self._places
+        return self._places.get(name) == self._place(node) and all(
+            column in self._offered for column, _ in record.offers
+        )
 
     def _place(self, node: EngineNode) -> tuple[tuple[str, ...], Row, str]:
         """Returns the domains above the node's row, the row, and its name."""

@@ -7,6 +7,7 @@ from the old one. Amounts are shared by all who ask; only the table of workloads
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
@@ -20,6 +21,10 @@ from admission.engine.topology.tree.tree_spec import TreeSpec
 
 MOST_ROWS: Final = 2000
 """Changed rows that one event lists; more are a change of the structure, after which clients ask for the tree again."""
+_PAUSE: Final = 4.0
+"""Between two readings of a structure, so many times as long as the first took: changed rows are told meanwhile."""
+_LONG: Final = 0.1
+"""Seconds of a reading that calls for a pause."""
 _STEP: Final = 250
 """Rows that are read before other tasks run."""
 Sees = Callable[[str], bool]
@@ -52,7 +57,8 @@ class Trees:
         self.by_flavor: dict[str, FlavorTree] = {}
         self._bodies: dict[str, _Encoded] = {}
         self._structures: dict[str, tuple[TreeSpec, str]] = {}
-        self._shapes: dict[str, object] = {}
+        self._stale: set[str] = set()
+        self._not_before: dict[str, float] = {}
         self.version = 0
         self._encoding = asyncio.Lock()
 
@@ -96,23 +102,52 @@ class Trees:
         return changed
 
     async def _reload(self, nodes: set[str]) -> set[str]:
-        """Loads the trees again whose flavor, topology or nodes' labels changed. Returns their flavors."""
+        """Loads the trees again whose flavor, topology or nodes' places changed. Returns their flavors.
+
+        One whose nodes come and go all the time is loaded after pauses, so that changed rows need not wait for it.
+        """
         wanted = self._wanted()
-        moved = self._moved(nodes)
-        stale = {flavor for flavor, key in wanted.items() if moved or self._structures.get(flavor) != key}
+        changed = {flavor for flavor, key in wanted.items() if self._structures.get(flavor) != key}
         gone = self.by_flavor.keys() - wanted.keys()
         for flavor in gone:
             del self.by_flavor[flavor], self._structures[flavor]
             self._bodies.pop(flavor, None)
-        for flavor in sorted(stale):
-            spec, topology = wanted[flavor]
-            tree = FlavorTree(flavor, topology, spec, self._next())
-            for _ in tree.load(self._cluster.ledger):
+        for flavor, tree in self.by_flavor.items():
+            if not await self._is_current(tree, nodes):
+                self._stale.add(flavor)
+        self._stale &= wanted.keys()
+        now = time.monotonic()
+        due = changed | {flavor for flavor in self._stale if self._not_before.get(flavor, 0.0) <= now}
+        for flavor in sorted(due):
+            await self._read(flavor, wanted[flavor])
+        self._stale -= due
+        return due | gone
+
+    async def _is_current(self, tree: FlavorTree, nodes: set[str]) -> bool:
+        for number, name in enumerate(nodes, 1):
+            if not tree.is_current(name, self._cluster.ledger):
+                return False
+            if number % _STEP == 0:
                 await asyncio.sleep(0)
-            await self._renew_rows(tree, list(range(len(tree.names))))
-            tree.version = self._next()
-            self.by_flavor[flavor], self._structures[flavor] = tree, wanted[flavor]
-        return stale | gone
+        return True
+
+    async def _read(self, flavor: str, structure: tuple[TreeSpec, str]) -> None:
+        began = time.monotonic()
+        spec, topology = structure
+        tree = FlavorTree(flavor, topology, spec, self._next())
+        for _ in tree.load(self._cluster.ledger):
+            await asyncio.sleep(0)
+        await self._renew_rows(tree, list(range(len(tree.names))))
+        tree.version = self._next()
+        self.by_flavor[flavor], self._structures[flavor] = tree, structure
+        ended = time.monotonic()
+        self._not_before[flavor] = ended + _PAUSE * (ended - began) if ended - began > _LONG else ended
+
+    def due_in(self) -> float | None:
+        """Returns the seconds until a structure that changed is to be read again; None if none did."""
+        if not self._stale:
+            return None
+        return max(0.0, min(self._not_before.get(flavor, 0.0) for flavor in self._stale) - time.monotonic())
 
     def _wanted(self) -> dict[str, tuple[TreeSpec, str]]:
         counting = self._cluster.ledger.options.counting
@@ -122,21 +157,6 @@ class Trees:
             if spec is not None:
                 found[name] = spec, flavor.topology or ""
         return found
-
-    def _moved(self, nodes: set[str]) -> bool:
-        """Reports whether one of these nodes is new or gone, or has other labels or other resources than before."""
-        moved = False
-        for name in nodes:
-            record = self._cluster.ledger.capacity.nodes.get(name)
-            node = record.node if record is not None else None
-            shape = None if node is None else (node.labels, node.allocatable.keys())
-            if self._shapes.get(name) != shape:
-                moved = True
-            if shape is None:
-                self._shapes.pop(name, None)
-            else:
-                self._shapes[name] = shape
-        return moved
 
     async def encoded(self, flavor: str, sees: Sees, *, queues: bool) -> bytes | None:
         """Returns the answer for a flavor, None if it has no tree. `queues` tells the ClusterQueues of hidden workloads too."""

@@ -80,8 +80,10 @@ async def arriving(kube: Kube, url: str) -> AsyncIterator[Arrivals]:
             aiohttp.ClientSession(timeout=timeout, read_bufsize=_LONGEST) as client,
             client.get(f"{url}api/v1/events") as answer,
         ):
+            answer.raise_for_status()
             async for line in answer.content:
                 found.told("stream", line)
+        found.told("stream", b"the stream has ended")
 
     tasks = [asyncio.create_task(watch()), asyncio.create_task(stream())]
     try:
