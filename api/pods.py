@@ -19,6 +19,9 @@ It does not say `spec.nodeName=`: the API server takes that for a watch of one n
 events. While many pods are created, such a watch breaks repeatedly and delays other watches.
 """
 
+RESIZE_PENDING: Final = "PodResizePending"
+RESIZE_IN_PROGRESS: Final = "PodResizeInProgress"
+
 
 class _Wire(msgspec.Struct, rename="camel", frozen=True, kw_only=True, gc=False):
     """Base of decoded structs. They never form cycles, so the garbage collector can skip them (there are many)."""
@@ -264,6 +267,27 @@ class StatusCondition(_Wire, frozen=True):
     last_transition_time: str | None = None
 
 
+class ContainerStatus(_Wire, frozen=True):
+    """The read fields of a container's status: what its node has granted it, and what it has."""
+
+    name: str = ""
+    allocated_resources: dict[str, str | int | float] = msgspec.field(default_factory=dict)
+    resources: ResourceRequirements = ResourceRequirements()
+
+
+class ContainerStatuses(_Wire, frozen=True):
+    """The statuses of a pod's containers, which are read only while the pod is resized: there are many."""
+
+    container_statuses: tuple[ContainerStatus, ...] = ()
+    init_container_statuses: tuple[ContainerStatus, ...] = ()
+
+
+class ResizedPod(_Wire, frozen=True):
+    """A pod whose resources change in place."""
+
+    status: ContainerStatuses = ContainerStatuses()
+
+
 class PodStatus(_Wire, frozen=True):
     """The read fields of a pod's status."""
 
@@ -287,6 +311,16 @@ class Pod(_Wire, frozen=True):
     def terminated(self) -> bool:
         """Reports whether the pod has ended. A terminating pod has not: it still uses its node."""
         return self.status.phase in ("Failed", "Succeeded")
+
+    @property
+    def resizing(self) -> bool:
+        """Reports whether a change of its resources in place is pending or in progress."""
+        return any(c.type in (RESIZE_PENDING, RESIZE_IN_PROGRESS) for c in self.status.conditions)
+
+    @property
+    def resize_infeasible(self) -> bool:
+        """Reports whether its node has refused a change of its resources for good."""
+        return any(c.type == RESIZE_PENDING and c.reason == "Infeasible" for c in self.status.conditions)
 
     @property
     def gated(self) -> bool:

@@ -19,7 +19,7 @@ from cachetools import LRUCache
 
 from admission.engine import convert_nodes
 from admission.engine.model import BoundPod, PodFacts, PodTerm
-from api.pods import Meta, Node, NodeSpec, NodeStatus, Pod, StatusCondition
+from api.pods import Meta, Node, NodeSpec, NodeStatus, Pod, ResizedPod, StatusCondition
 
 # Bounds the caches of distinct parts in use; a miss only costs memory.
 _SHAPES: Final = 4096
@@ -54,6 +54,7 @@ class PodReader:
 
     def __init__(self) -> None:
         self._decode = msgspec.json.Decoder(Pod).decode
+        self._decode_statuses = msgspec.json.Decoder(ResizedPod).decode
         self._labels: LRUCache[tuple[str, str], tuple[str, str]] = LRUCache(_SHAPES)
         # Facts are kept for as long as a pod has them.
         self._facts: WeakKeyDictionary[PodFacts, ReferenceType[PodFacts]] = WeakKeyDictionary()
@@ -63,7 +64,8 @@ class PodReader:
 
     def __call__(self, data: bytes) -> ProjectedPod:
         pod = self._decode(data)
-        bound = convert_nodes.bound_pod(pod)
+        statuses = self._decode_statuses(data).status if pod.resizing else None
+        bound = convert_nodes.bound_pod(pod, statuses)
         return ProjectedPod(
             _meta(pod.metadata),
             self._shared(bound) if bound else None,

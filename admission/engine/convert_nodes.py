@@ -17,7 +17,7 @@ from api.names import (
     TOPOLOGY_WORKLOAD,
     WORKLOAD_SLICE_NAME,
 )
-from api.pod_requests import effective_requests
+from api.pod_requests import effective_requests, resized
 from api.pod_terms import pod_facts
 
 
@@ -39,8 +39,17 @@ def _offered(amounts: tuple[tuple[str, str | int | float], ...]) -> quantity.Res
     return quantity.parse_list(dict(amounts), "status.allocatable")
 
 
-def bound_pod(given: pods.Pod) -> model.BoundPod | None:
-    """Returns the engine's value of a pod; None if it is not bound or has terminated. Raises InvalidObject."""
+def _requests(given: pods.Pod, statuses: pods.ContainerStatuses | None) -> quantity.Resources:
+    if statuses is None:
+        return effective_requests(given.spec)
+    return effective_requests(given.spec, resized(statuses, infeasible=given.resize_infeasible))
+
+
+def bound_pod(given: pods.Pod, statuses: pods.ContainerStatuses | None = None) -> model.BoundPod | None:
+    """Returns the engine's value of a pod; None if it is not bound or has terminated. Raises InvalidObject.
+
+    `statuses` are those of the containers of a pod that is resized in place.
+    """
     if not given.spec.node_name or given.terminated:
         return None
     meta = given.metadata
@@ -50,7 +59,7 @@ def bound_pod(given: pods.Pod) -> model.BoundPod | None:
         return model.BoundPod(
             key=given.key,
             node=given.spec.node_name,
-            requests=effective_requests(given.spec),
+            requests=_requests(given, statuses),
             workload=f"{meta.namespace}/{of_slices}" if of_slices else given.workload or first_form,
             pod_set=meta.labels.get(PODSET_LABEL) or meta.annotations.get(TOPOLOGY_PODSET),
             exclusive=exclusive(given.spec, meta.namespace, meta.labels),

@@ -52,6 +52,33 @@ def test_pods_of_one_shape_share_it() -> None:
     assert larger.requests == {"cpu": 2000}
 
 
+@pytest.mark.parametrize(
+    ("cpu", "granted", "has", "state", "counts"),
+    [
+        pytest.param("4", "1", "1", None, 4000, id="of a node that says nothing of it"),
+        pytest.param("4", "1", "1", ("PodResizePending", "Deferred"), 4000, id="grows, and its node is full"),
+        pytest.param("4", "1", "1", ("PodResizePending", "Infeasible"), 1000, id="grows beyond its node"),
+        pytest.param("4", "4", "1", ("PodResizeInProgress", ""), 4000, id="grows"),
+        pytest.param("1", "4", "4", ("PodResizePending", "Deferred"), 4000, id="shrinks, not yet granted"),
+        pytest.param("1", "1", "4", ("PodResizeInProgress", ""), 4000, id="shrinks"),
+        pytest.param("4", "", "", ("PodResizePending", "Infeasible"), 4000, id="without a status of the container"),
+    ],
+)
+def test_a_pod_that_is_resized_counts_as_kube_scheduler_counts_it(
+    cpu: str, granted: str, has: str, state: tuple[str, str] | None, counts: int
+) -> None:
+    """The largest of what it requests, what its node has granted and what it has, but for a request that is refused."""
+    pod = msgspec.json.decode(wire(cpu=cpu))
+    [container] = pod["spec"]["containers"]
+    status = {"name": container.get("name", ""), "allocatedResources": {"cpu": granted} if granted else {}}
+    status["resources"] = {"requests": {"cpu": has} if has else {}}
+    pod["status"]["containerStatuses"] = [status]
+    pod["status"]["conditions"] = [{"type": state[0], "status": "True", "reason": state[1]}] if state else []
+    bound = PodReader()(msgspec.json.encode(pod)).bound
+    assert bound is not None
+    assert bound.requests == {"cpu": counts}
+
+
 def test_a_pod_that_cannot_be_counted_is_left_out_by_name_and_field() -> None:
     given = wire(cpu="much")
     with pytest.raises(InvalidObject) as caught:
