@@ -55,10 +55,20 @@ async def measure(hosts: int) -> None:
         batch = queue.get_nowait()
         size = len(batch.encoded(Permissions())) if batch is not None else 0
         print(f"event of a change: {(time.process_time() - began) * 1000:.1f} ms, {size} bytes")
+        cluster.node("h00002", "r0000", more={"beta.kubernetes.io/os": "linux"})
+        cluster.node("h00003", "r0000", cordoned=True)
+        began = time.process_time()
+        await dashboard.renew()
+        batch = queue.get_nowait()
+        size = len(batch.encoded(Permissions())) if batch is not None else 0
+        print(
+            f"event of a cordon beside another node's label: {(time.process_time() - began) * 1000:.1f} ms, {size} bytes"
+        )
     gaps: list[float] = []
     watching = asyncio.create_task(_longest_step(gaps))
     cluster.node("new", "r0000")
-    await asyncio.sleep(0)
+    await dashboard.renew()
+    await asyncio.sleep(dashboard.trees.due_in() or 0.0)
     gaps.clear()
     await dashboard.renew()
     watching.cancel()

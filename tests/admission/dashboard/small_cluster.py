@@ -8,6 +8,7 @@ import contextlib
 import json
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any
 
 import aiohttp
@@ -82,8 +83,18 @@ class SmallCluster:
         obj["metadata"].setdefault("uid", f"uid-{kind.plural}-{obj['metadata']['name']}")
         self.objects.add(kind, json.dumps(obj).encode())
 
-    def node(self, name: str, rack: str, *, ready: bool = True, cordoned: bool = False, cpus: int = 8) -> None:
-        labels = {"pool": "tas", BLOCK: "b0", RACK: rack, HOSTNAME_LABEL: name}
+    def node(
+        self,
+        name: str,
+        rack: str,
+        *,
+        ready: bool = True,
+        cordoned: bool = False,
+        cpus: int = 8,
+        more: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
+        """Adds or changes a node; `more` are labels beside those that place it."""
+        labels = {"pool": "tas", BLOCK: "b0", RACK: rack, HOSTNAME_LABEL: name, **more}
         amounts = {"cpu": str(cpus), "memory": "64Gi", "pods": "110"}
         status = {"allocatable": amounts, "conditions": [condition("Ready", "True" if ready else "False", "Down")]}
         spec = {"unschedulable": True} if cordoned else {}
