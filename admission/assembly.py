@@ -67,12 +67,21 @@ from admission.integrations.registry import ADAPTERS, REFERENCED_KINDS
 from admission.integrations.sets import SETS
 from admission.settings import AdmissionSettings
 from api.kube.client import Kube
-from api.kube.events import EventRecorder
+from api.kube.events import EventRecorder, ref_to
 from api.kube.informer import Informer
 from api.kube.optional_informer import OptionalInformer
-from api.kube.resources import CONFIG_MAPS, ELASTIC_QUOTAS, POD_GROUPS, PODS, SIGS_ELASTIC_QUOTAS, SIGS_POD_GROUPS
+from api.kube.resources import (
+    CONFIG_MAPS,
+    ELASTIC_QUOTAS,
+    LOCAL_QUEUES,
+    POD_GROUPS,
+    PODS,
+    SIGS_ELASTIC_QUOTAS,
+    SIGS_POD_GROUPS,
+)
 from api.kube.store import ChangeType
 from api.names import QUEUE_NAME_LABEL, SAKKARA_GROUP, SAKKARA_GROUP_NAME
+from api.queues import LocalQueue
 from api.sakkara import ConfigMap
 
 Run = tuple[str, Callable[[], Awaitable[None]]]
@@ -191,6 +200,10 @@ def _readiness(shared: Shared, state: SchedulerState, due: asyncio.Event) -> Rea
     return Readiness(shared.views, requeue_all) if rules.enabled and rules.block_admission else None
 
 
+def _usage_not_read(recorder: EventRecorder, queue: LocalQueue, text: str) -> None:
+    recorder.record(ref_to(LOCAL_QUEUES, queue), "Warning", "PastUsageNotRead", f"status.fairSharing: {text}")
+
+
 def living(shared: Shared, decides: Deciding) -> ProcessPart:
     """Builds the controllers of Workloads, nodes and the status of queues."""
     settings, views, writer, recorder = shared.settings, shared.views, shared.writer, shared.recorder
@@ -233,6 +246,7 @@ def living(shared: Shared, decides: Deciding) -> ProcessPart:
         unowned_usage=unowned,
     )
     decides.reservations.usage_changed = status.usage_changed
+    decides.feed.past_usage.tell_unread = partial(_usage_not_read, recorder)
     request_cycle = decides.context.cycle_due.set
     sampler = UsageSampler(views, decides.state, decides.feed.past_usage, status.past_usage_sampled, request_cycle)
     sampling: tuple[Run, ...] = (("past usage", sampler.run),) if decides.queues.past else ()

@@ -31,12 +31,14 @@ log = logging.getLogger(__name__)
 _STEP: Final = 100
 """LocalQueues sampled before other tasks run."""
 _MOST_RESOURCES: Final = 64
+_NAMED: Final = 3
 
 
 class UsageReader:
     """Tells the engine the weight of each LocalQueue, and the history of those that it does not know.
 
-    `leads`: this replica leads, and its own figures count.
+    `leads`: this replica leads, and its own figures count. It calls `tell_unread` once with a LocalQueue of whose stored usage
+    something else than before cannot be read, and what that is.
     """
 
     def __init__(
@@ -48,6 +50,8 @@ class UsageReader:
     ) -> None:
         self._state, self._request_cycle, self._now = state, request_cycle, now
         self.leads = False
+        self.tell_unread: Callable[[LocalQueue, str], None] = lambda queue, text: None
+        self._unread: dict[str, str] = {}
         local_queues.add_handler(self._local_queue_changed)
 
     def _local_queue_changed(self, change: Change[LocalQueue]) -> None:
@@ -56,13 +60,24 @@ class UsageReader:
             return
         if change.type is ChangeType.DELETED:
             queues.past.drop(change.key)
+            self._unread.pop(change.key, None)
         else:
+            self._tell_unread(change.object)
             before = queues.past.usage(change.key)
             self._read(change.object)
             if queues.past.usage(change.key) == before:
                 return
         if queues.reordered(change.object.spec.cluster_queue):
             self._request_cycle()
+
+    def _tell_unread(self, queue: LocalQueue) -> None:
+        text = unread_usage(queue)
+        if text and text != self._unread.get(queue.key):
+            self.tell_unread(queue, text)
+        if text:
+            self._unread[queue.key] = text
+        else:
+            self._unread.pop(queue.key, None)
 
     def _read(self, queue: LocalQueue) -> None:
         past = self._state.queues.past
@@ -155,6 +170,31 @@ def stored_usage(queue: LocalQueue, now: float) -> tuple[dict[str, float], float
         else:
             consumed[name] = amount
     return consumed, now if updated is None or not isfinite(updated) else min(updated, now)
+
+
+def unread_usage(queue: LocalQueue) -> str:
+    """Returns which fields of the stored usage cannot be read, at most three of them; empty if there are none."""
+    stored = (queue.status.fair_sharing or {}).get("admissionFairSharingStatus")
+    if not isinstance(stored, Mapping):
+        return ""
+    wrong = []
+    try:
+        parse_time(stored.get("lastUpdate"))
+    except (ValueError, TypeError):
+        wrong.append(f"lastUpdate: {stored.get('lastUpdate')!r:.64}: allowed: a time in RFC 3339")
+    given = stored.get("consumedResources") or {}
+    if not isinstance(given, Mapping):
+        wrong.append(f"consumedResources: {given!r:.64}: allowed: amounts by resource")
+        given = {}
+    wrong += [
+        f"consumedResources.{name:.64}: {given[name]!r:.64}: allowed: an amount of at least 0"
+        for name in sorted(given)[:_MOST_RESOURCES]
+        if _amount(name, given[name]) is None
+    ]
+    if len(given) > _MOST_RESOURCES:
+        wrong.append(f"consumedResources: {len(given)} resources: allowed: at most {_MOST_RESOURCES}")
+    more = f"; and {len(wrong) - _NAMED} more" if len(wrong) > _NAMED else ""
+    return "; ".join(wrong[:_NAMED]) + more
 
 
 def _amount(resource: str, text: object) -> float | None:

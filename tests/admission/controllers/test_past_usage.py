@@ -121,6 +121,30 @@ def test_a_standby_follows_the_status_and_a_leader_does_not() -> None:
 
 
 @pytest.mark.parametrize(
+    ("stored", "text"),
+    [
+        pytest.param({"consumedResources": {"gpu": "1"}, "lastUpdate": "1970-01-01T01:00:00Z"}, "", id="sound"),
+        pytest.param({"lastUpdate": "yesterday"}, "lastUpdate: 'yesterday': allowed: a time", id="no-time"),
+        pytest.param(
+            {"consumedResources": {"gpu": "many"}}, "consumedResources.gpu: 'many': allowed", id="no-quantity"
+        ),
+        pytest.param({"consumedResources": [1]}, "consumedResources: [1]: allowed", id="a-list"),
+        pytest.param({"consumedResources": {f"r{n:03d}": "-1" for n in range(500)}}, "; and 62 more", id="hundreds"),
+        pytest.param({"consumedResources": {"k" * 9000: "x" * 9000}}, "allowed: an amount", id="huge"),
+    ],
+)
+def test_what_cannot_be_read_is_told_once(stored: Mapping[str, Any], text: str) -> None:
+    """Issue 21, 6."""
+    store, _, reader, _ = reading()
+    told = list[str]()
+    reader.tell_unread = lambda queue, what: told.append(what)
+    for weight in ("1", "2"):
+        store.upsert(local(stored, weight))
+    assert len(told) == bool(text)
+    assert all(text in each and len(each) < 1000 for each in told)
+
+
+@pytest.mark.parametrize(
     ("weight", "usage"),
     [
         pytest.param(None, 6.0, id="none"),
