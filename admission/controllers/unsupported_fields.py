@@ -11,18 +11,24 @@ from collections.abc import Sequence
 
 from api import moves
 from api.meta import Condition, find_condition, rfc3339, set_condition
-from api.names import FIELDS_HONOURED, FieldsHonouredReason
+from api.names import FIELDS_HONOURED, PREEMPTION_CONFIG, FieldsHonouredReason
 from api.queues import USAGE_BASED, ClusterQueue, LocalQueue
 from api.workloads import Workload
 
 
 def of_cluster_queue(queue: ClusterQueue, *, by_usage: bool = False) -> list[str]:
-    """Returns the fields for migration between flavors, and for admission by past usage unless that is on (`by_usage`)."""
+    """Returns the fields for migration between flavors, for admission by past usage unless that is on (`by_usage`), and the
+    annotation that names a PreemptionConfig.
+    """
     spec, found = queue.spec, []
     if (spec.admission_scope or {}).get("admissionMode") == USAGE_BASED and not by_usage:
         found.append("spec.admissionScope (without the setting admissionFairSharing.usageHalfLifeTime)")
     if spec.concurrent_admission_policy is not None:
         found.append("spec.concurrentAdmissionPolicy")
+    if PREEMPTION_CONFIG in queue.metadata.annotations:
+        found.append(
+            f"the annotation {PREEMPTION_CONFIG} (spec.preemption decides, also where only the place is missing)"
+        )
     return found + _unreadable(moves.of_queue(queue.metadata.annotations))
 
 

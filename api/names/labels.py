@@ -222,6 +222,8 @@ BACKFILL: Final = f"{STOWAGE}/backfill"
 """On ClusterQueues, "true": the head gets an expected start, which no other workload may delay."""
 RESERVATION: Final = f"{STOWAGE}/reservation"
 """On jobs and pod templates: the AdvanceReservation on whose nodes the job may run, if that is for its namespace."""
+PREEMPTION_CONFIG: Final = f"{GROUP}/preemption-config-name"
+"""On ClusterQueues: Kueue's PreemptionConfig (KEP-13396), which has no effect here; the queue's condition says so."""
 MOVABLE: Final = f"{STOWAGE}/movable"
 """On jobs, "true": the running job may be stopped and started anew in another place that is held for it, to make room for a
 gang. On ClusterQueues: the same for all jobs that do not say "false"."""

@@ -44,6 +44,15 @@ def test_cluster_queue_fields_without_effect_are_named(spec: dict[str, Any], fie
     )
 
 
+def test_a_preemption_config_is_named() -> None:
+    """Issue 21, 2: Kueue's words for evictions within quota have no effect, and the queue says so."""
+    annotations = {"kueue.x-k8s.io/preemption-config-name": "gentle"}
+    [told] = unsupported_fields.of_cluster_queue(
+        ClusterQueue.from_wire({"metadata": {"name": "cq", "annotations": annotations}, "spec": {}})
+    )
+    assert told.startswith("the annotation kueue.x-k8s.io/preemption-config-name (spec.preemption decides")
+
+
 def test_other_kinds_name_theirs() -> None:
     sharing = {"fairSharing": {"weight": 3}}
     assert unsupported_fields.of_local_queue(LocalQueue.from_wire({"spec": {"clusterQueue": "cq", **sharing}})) == [
