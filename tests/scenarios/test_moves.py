@@ -13,7 +13,7 @@ from rich.console import Console
 
 from admission.cli import defrag as command
 from admission.world.rules import WorldRules
-from api.kube.resources import JOBS
+from api.kube.resources import JOBS, PODS, WORKLOADS
 from api.meta import find_condition
 from api.names import EXPLANATION, MINIMUM_RUN_TIME, MOVABLE, PREFER_TOPOLOGY, REQUIRE_TOPOLOGY
 from tests.scenarios.site import RACK, Site, eventually
@@ -32,6 +32,20 @@ async def plans(here: Site) -> list[dict[str, Any]]:
     assert code == 0, err.file.getvalue()  # type: ignore[attr-defined]  # it is a StringIO
     found: list[dict[str, Any]] = json.loads(out.file.getvalue())  # type: ignore[attr-defined]  # it is a StringIO
     return [one for one in found if f" {here.name}/" in one["target"]]
+
+
+async def ended(here: Site, job: str) -> None:
+    """Removes the job and waits until its pods and its Workload are gone: the next job would find too little room before, and
+    the controller would move others for it.
+    """
+    await here.remove(JOBS, job)
+
+    async def gone() -> bool:
+        pods = await here.kube.list(PODS, here.name, label_selector=f"batch.kubernetes.io/job-name={job}")
+        workloads = (await here.kube.list(WORKLOADS, here.name)).items
+        return not pods.items and not any(one["metadata"]["name"].startswith(f"job-{job}-") for one in workloads)
+
+    await eventually(f"nothing of {job} is left", gone)
 
 
 async def fragmented(
@@ -53,7 +67,7 @@ async def fragmented(
     small = here.job("small", 3, {PREFER_TOPOLOGY: RACK, **terms})
     await here.submit(small if small_of is None else await prioritized(here, small, small_of))
     await here.running("small", 3)
-    await here.remove(JOBS, "first")
+    await ended(here, "first")
     for name in ("left", "right"):
         await here.submit(here.job(name, 6, {REQUIRE_TOPOLOGY: RACK}))
         await here.running(name, 6)

@@ -32,7 +32,7 @@ from tests.scenarios.failures import SHORT_LEASE
 from tests.scenarios.site import RACK, Site, eventually, never
 from tests.scenarios.stage import Stage
 from tests.scenarios.tenants import RECLAIM, prioritized
-from tests.scenarios.test_moves import fragmented
+from tests.scenarios.test_moves import ended, fragmented
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 ENVIRONMENT = {**SHORT_LEASE, "STOWAGE_CONTROLLER__MOVES": "true", "STOWAGE_CONTROLLER__MOVES_AFTER": "0"}
@@ -77,7 +77,7 @@ async def fleet(here: Site, racks: int, per_rack: int, terms: dict[str, str]) ->
         await here.submit(here.job(name, 3, {REQUIRE_TOPOLOGY: RACK, **terms}))
         await here.running(name, 3)
     for name in fillers:
-        await here.remove(JOBS, name)
+        await ended(here, name)
     return names
 
 
