@@ -127,35 +127,44 @@ def unschedulable(
     `moved` means that refused pods were ended and their replacements are assigned elsewhere.
     """
     none = "pods that no node took are replaced by others with another place" if moved else "all pods are bound"
-    old, text = find_condition(status.conditions, UNSCHEDULABLE), message or none
-    if old is None and not message:
-        return status
-    if old is not None and (old.status == "True", old.message) == (bool(message), text[:MESSAGE_LIMIT]):
-        return status
-    reason = WorkloadStateReason.UNSCHEDULABLE if message else WorkloadStateReason.BOUND
-    return with_condition(status, UNSCHEDULABLE, bool(message), reason, text, now, generation)
+    reasons = WorkloadStateReason.UNSCHEDULABLE, WorkloadStateReason.BOUND
+    return _with_problem(status, UNSCHEDULABLE, (message, none), reasons, now, generation)
 
 
 def not_created(status: WorkloadStatus, message: str, now: float, generation: int = 0) -> WorkloadStatus:
     """Sets PodsNotCreated to `message`, or to False if it is empty; returns the same object if nothing changes."""
-    old, text = find_condition(status.conditions, NOT_CREATED), message or "no pod is refused any more"
-    if old is None and not message:
-        return status
-    if old is not None and (old.status == "True", old.message) == (bool(message), text[:MESSAGE_LIMIT]):
-        return status
-    reason = WorkloadStateReason.REFUSED if message else WorkloadStateReason.CREATED
-    return with_condition(status, NOT_CREATED, bool(message), reason, text, now, generation)
+    reasons = WorkloadStateReason.REFUSED, WorkloadStateReason.CREATED
+    return _with_problem(status, NOT_CREATED, (message, "no pod is refused any more"), reasons, now, generation)
 
 
 def levels_kept(status: WorkloadStatus, message: str, now: float, generation: int = 0) -> WorkloadStatus:
     """Sets TopologyKept=False with the violated levels, or True if `message` is empty; the same object if nothing changes."""
-    old, text = find_condition(status.conditions, LEVELS_KEPT), message or "the required topology holds again"
-    if old is None and not message:
+    texts = message, "the required topology holds again"
+    reasons = WorkloadStateReason.RELABELLED, WorkloadStateReason.RESTORED
+    return _with_problem(status, LEVELS_KEPT, texts, reasons, now, generation, bad=False)
+
+
+def _with_problem(
+    status: WorkloadStatus,
+    kind: str,
+    texts: tuple[str, str],
+    reasons: tuple[str, str],
+    now: float,
+    generation: int,
+    *,
+    bad: bool = True,
+) -> WorkloadStatus:
+    """Sets the condition to `bad` with the first text and reason; to its opposite with the others if the first text is empty.
+
+    Returns the same object if nothing changes, and if there was never a problem.
+    """
+    old, over = find_condition(status.conditions, kind), not texts[0]
+    text, value = texts[over], bad != over
+    if old is None and over:
         return status
-    if old is not None and (old.status == "False", old.message) == (bool(message), text[:MESSAGE_LIMIT]):
+    if old is not None and (old.status, old.message) == (str(value), text[:MESSAGE_LIMIT]):
         return status
-    reason = WorkloadStateReason.RELABELLED if message else WorkloadStateReason.RESTORED
-    return with_condition(status, LEVELS_KEPT, not message, reason, text, now, generation)
+    return with_condition(status, kind, value, reasons[over], text, now, generation)
 
 
 def spare_hosts(status: WorkloadStatus, enough: bool, message: str, now: float, generation: int = 0) -> WorkloadStatus:

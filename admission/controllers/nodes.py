@@ -9,7 +9,6 @@ since this process watches bound pods only.
 
 from __future__ import annotations
 
-import logging
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable
@@ -37,9 +36,8 @@ from admission.controllers.node_failures import (
 from admission.controllers.node_replacement import hostnames
 from admission.controllers.projection import ProjectedPod
 from admission.controllers.runtime_classes import scheduled
-from admission.controllers.status import patch_status
+from admission.controllers.status import patch_unless_gone
 from admission.engine.ledger import Ledger
-from api.errors import NotFound
 from api.kube.client import Kube
 from api.kube.events import EventRecorder, ref_to
 from api.kube.reconcile import Reconciler
@@ -48,8 +46,6 @@ from api.kube.store import Change, ChangeType
 from api.names import HOSTNAME_LABEL, EvictedReason
 from api.pods import Node, Pod, PodMeta, PodSpec, PodStatus
 from api.workloads import Workload
-
-log = logging.getLogger(__name__)
 
 BY_UNHEALTHY = "unhealthyNode"
 _UNBOUND = "spec.nodeName=,status.phase=Pending"
@@ -211,10 +207,7 @@ class NodeController:
             await self._evictor.evict(workload, Eviction(EvictedReason.NODE_FAILURES, too_many))
             return
         status = with_unhealthy_node(workload.status, host) if failed else without_unhealthy_node(workload.status, host)
-        try:
-            self._views.workloads.observe(await patch_status(self._kube, workload, status))
-        except NotFound:
-            log.debug("already gone", extra={"workload": workload.key})
+        await patch_unless_gone(self._kube, self._views, workload, status)
 
     async def _end_pod(self, pod: Pod) -> None:
         """Ends a pod that can never run; its job replaces it and may ignore the failure, as it ignores those of nodes."""

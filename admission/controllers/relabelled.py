@@ -8,7 +8,6 @@ once. Each workload is a key of its own, so no check occupies the loop for long.
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Callable, Iterable
 from typing import Final
@@ -16,11 +15,10 @@ from typing import Final
 from admission.controllers import conditions
 from admission.controllers.cluster_view import Views, hostname
 from admission.controllers.conditions import is_running
-from admission.controllers.status import patch_status
+from admission.controllers.status import patch_unless_gone
 from admission.engine.cycle.placed_requests import placed_requests
 from admission.engine.ledger import Ledger
 from admission.engine.topology.level_check import BrokenLevel
-from api.errors import NotFound
 from api.kube.client import Kube
 from api.kube.events import EventRecorder, ref_to
 from api.kube.reconcile import Reconciler
@@ -30,8 +28,6 @@ from api.meta import find_condition
 from api.names import LEVELS_KEPT
 from api.pods import Node
 from api.workloads import Workload
-
-log = logging.getLogger(__name__)
 
 # The key for all nodes relabelled since it was last reconciled; no workload has this key.
 _NODES: Final = ""
@@ -100,15 +96,8 @@ class RelabelledController:
         text = _text(broken)
         before = find_condition(workload.status.conditions, LEVELS_KEPT)
         status = conditions.levels_kept(workload.status, text, self._now(), workload.metadata.generation)
-        if status is workload.status:
-            return
-        try:
-            answer = await patch_status(self._kube, workload, status)
-        except NotFound:
-            log.debug("already gone", extra={"workload": key})
-            return
-        self._views.workloads.observe(answer)
-        if text and (before is None or before.status == "True"):
+        answer = await patch_unless_gone(self._kube, self._views, workload, status)
+        if answer is not None and text and (before is None or before.status == "True"):
             self._recorder.record(ref_to(WORKLOADS, answer), "Warning", "NodesRelabelled", text)
 
 

@@ -5,7 +5,6 @@ The cycle holds the hosts (engine/cycle/spare_hosts.py) and calls `cycle_ended`.
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Callable
 
@@ -13,16 +12,13 @@ from admission import metrics
 from admission.controllers import conditions
 from admission.controllers.cluster_view import Views
 from admission.controllers.conditions import is_running
-from admission.controllers.status import patch_status
+from admission.controllers.status import patch_unless_gone
 from admission.engine.cycle.spare_hosts import HeldHosts, held
 from admission.engine.ledger import Ledger
-from api.errors import NotFound
 from api.kube.client import Kube
 from api.kube.reconcile import Reconciler
 from api.kube.store import Change, ChangeType
 from api.workloads import Workload
-
-log = logging.getLogger(__name__)
 
 
 class SpareHostsController:
@@ -57,9 +53,4 @@ class SpareHostsController:
         enough = len(now.names) >= now.wanted
         generation = workload.metadata.generation
         status = conditions.spare_hosts(workload.status, enough, now.text(), self._now(), generation)
-        if status is workload.status:
-            return
-        try:
-            self._views.workloads.observe(await patch_status(self._kube, workload, status))
-        except NotFound:
-            log.debug("already gone", extra={"workload": key})
+        await patch_unless_gone(self._kube, self._views, workload, status)

@@ -64,6 +64,24 @@ def _legacy(condition: Condition) -> Condition:
     return condition.model_copy(update={"reason": written_reason(condition.reason)})
 
 
+async def patch_unless_gone(
+    kube: Kube, views: Views, workload: Workload, new_status: WorkloadStatus
+) -> Workload | None:
+    """Writes the new status and observes the answer; returns it, or None if nothing differs or the Workload is gone.
+
+    Raises api.errors.Conflict if another client wrote since `workload` was read.
+    """
+    if new_status is workload.status:
+        return None
+    try:
+        answer = await patch_status(kube, workload, new_status)
+    except NotFound:
+        log.debug("already gone", extra={"workload": workload.key})
+        return None
+    views.workloads.observe(answer)
+    return answer
+
+
 async def patch_status(kube: Kube, workload: Workload, new_status: WorkloadStatus) -> Workload:
     """Writes the new status; returns the Workload in the answer, or `workload` itself if nothing differs.
 

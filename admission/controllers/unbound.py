@@ -11,7 +11,6 @@ The watch is limited to pending pods, and only the identity is kept of those tha
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -27,8 +26,7 @@ from admission.controllers.evictions import Eviction
 from admission.controllers.evictor import Evictor
 from admission.controllers.pod_mover import PodMover
 from admission.controllers.projection import ProjectedMeta
-from admission.controllers.status import patch_status
-from api.errors import NotFound
+from admission.controllers.status import patch_unless_gone
 from api.kube.client import Kube
 from api.kube.events import EventRecorder, ref_to
 from api.kube.informer import Informer
@@ -39,8 +37,6 @@ from api.meta import Condition, find_condition, is_true, parse_time
 from api.names import HOSTNAME_LABEL, LWS_NAME, PODSET_LABEL, UNSCHEDULABLE, WORKLOAD_ANNOTATION, EvictedReason
 from api.pods import PENDING_PODS
 from api.workloads import Workload
-
-log = logging.getLogger(__name__)
 
 _BY_WORKLOAD = "workload"
 # kube-scheduler may have tried too early, and many pods of one gang are reported together.
@@ -261,14 +257,9 @@ class UnboundController:
             return
         moved = not stuck and self._mover is not None and self._mover.has_ended_pods(workload.key)
         status = conditions.unschedulable(workload.status, text, self._now(), generation, moved=moved)
-        if status is workload.status:
+        answer = await patch_unless_gone(self._kube, self._views, workload, status)
+        if answer is None:
             return
-        try:
-            answer = await patch_status(self._kube, workload, status)
-        except NotFound:
-            log.debug("already gone", extra={"workload": workload.key})
-            return
-        self._views.workloads.observe(answer)
         if not stuck:
             self._forget(workload.key)
         if stuck and not known:

@@ -12,10 +12,10 @@ not bound, and only for Workloads of its namespace. No event is kept, only the l
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import count
 from typing import Final
 
 import msgspec
@@ -27,7 +27,7 @@ from admission.controllers.conditions import is_running
 from admission.controllers.evictions import Eviction, evicted
 from admission.controllers.evictor import Evictor
 from admission.controllers.projection import ProjectedMeta
-from admission.controllers.status import patch_status
+from admission.controllers.status import patch_unless_gone
 from admission.controllers.timeouts import RequeueBackoff
 from admission.engine.ledger import Ledger
 from admission.integrations.owners import owner_resources
@@ -42,8 +42,6 @@ from api.kube.store import Change, ChangeType
 from api.meta import find_condition, parse_time, rfc3339
 from api.names import ADMITTED, NOT_CREATED, EvictedReason
 from api.workloads import RequeueState, Workload
-
-log = logging.getLogger(__name__)
 
 _REASONS: Final = frozenset(("FailedCreate", "FailedCreatePod", "FailedToCreateHeadPod", "FailedToCreateWorkerPod"))
 """Of Kubernetes' own controllers, of Kubeflow's Trainer, and of KubeRay."""
@@ -62,6 +60,8 @@ _STALE: Final = 900.0
 _STRANGERS: Final = 4096
 _STRANGER_FOR: Final = 60.0
 """Seconds for which an object that belongs to no Workload is not looked up again."""
+_LOOKUPS: Final = 60
+"""Lookups of objects for the events of one namespace in `_STRANGER_FOR` seconds."""
 _BACKOFF: Final = RequeueBackoff()
 
 
@@ -155,6 +155,7 @@ class UncreatedController:
         self._evictor, self._recorder, self._timeout, self._now = evictor, recorder, timeout, now
         self._refusals: dict[str, Refusal] = {}
         self._strangers: TTLCache[str, bool] = TTLCache(_STRANGERS, _STRANGER_FOR)
+        self._lookups: TTLCache[str, count[int]] = TTLCache(_STRANGERS, _STRANGER_FOR)
         self._kinds = {(each.group, each.kind): each for each in (JOBS, *REFERENCED_KINDS)}
         self.reconciler = Reconciler("workloads without pods", self._reconcile, workers=1)
         self.attribution = Reconciler("refused pods", self._attribute, workers=1)
@@ -195,7 +196,7 @@ class UncreatedController:
         for _ in range(_DEPTH):
             found = [w for w in self._views.workloads.by_index(_BY_OWNER, uid) if w.metadata.namespace == namespace]
             resource = self._resource(group, kind)
-            if found or resource is None:
+            if found or resource is None or not self._may_look_up(namespace):
                 return found
             try:
                 owned = await self._kube.get(resource, name, namespace)
@@ -210,6 +211,10 @@ class UncreatedController:
             group, slash, _ = owner["apiVersion"].partition("/")
             group, kind, name, uid = group if slash else "", owner["kind"], owner["name"], owner["uid"]
         return []
+
+    def _may_look_up(self, namespace: str) -> bool:
+        """Counts a lookup for the namespace; False for one too many, which a user who makes events up can cause there."""
+        return next(self._lookups.setdefault(namespace, count(1))) <= _LOOKUPS
 
     def _resource(self, group: str, kind: str) -> Resource | None:
         owners = {(each.group, each.kind): each for each in owner_resources()}
@@ -255,15 +260,8 @@ class UncreatedController:
     async def _write(self, workload: Workload, text: str) -> None:
         before = find_condition(workload.status.conditions, NOT_CREATED)
         status = conditions.not_created(workload.status, text, self._now(), workload.metadata.generation)
-        if status is workload.status:
-            return
-        try:
-            answer = await patch_status(self._kube, workload, status)
-        except NotFound:
-            log.debug("already gone", extra={"workload": workload.key})
-            return
-        self._views.workloads.observe(answer)
-        if text and (before is None or before.status != "True"):
+        answer = await patch_unless_gone(self._kube, self._views, workload, status)
+        if answer is not None and text and (before is None or before.status != "True"):
             self._recorder.record(ref_to(WORKLOADS, answer), "Warning", "PodsNotCreated", text)
 
     async def _evict(self, workload: Workload, text: str) -> None:

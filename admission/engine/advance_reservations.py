@@ -1,14 +1,22 @@
-"""Which advance reservations a workload may use at a moment (model.AdvanceReservation). Pure.
+"""Marks the nodes of advance reservations, and says which of them a workload may use at a moment. Pure.
 
-The ledger marks the reserved nodes, and the placement leaves out those with a mark that a request does not cover. What a
+The ledger keeps the marks up to date, and the placement leaves out those with a mark that a request does not cover. What a
 workload may use only shrinks with time until a reservation ends, so no wait ends by time alone before that.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 
-from admission.engine.model import AdvanceReservation, Flavor, PodSet, Workload
+from admission.engine.model import RESERVED_EFFECT, AdvanceReservation, Flavor, Node, PodSet, Workload
+
+
+def marked(node: Node, reservations: Iterable[AdvanceReservation]) -> Node:
+    """Returns the node with the marks of those reservations that hold it, and no others."""
+    own = tuple(taint for taint in node.taints if taint.effect != RESERVED_EFFECT)
+    marks = tuple(one.mark for one in reservations if one.holds(node.labels))
+    return node if node.taints == own + marks else replace(node, taints=own + marks)
 
 
 def usable_by(reservation: AdvanceReservation, workload: Workload, now: float) -> bool:

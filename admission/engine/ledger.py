@@ -16,9 +16,9 @@ from dataclasses import replace
 from itertools import chain
 from typing import Final
 
+from admission.engine.advance_reservations import marked
 from admission.engine.journal import Journal, Trial
 from admission.engine.model import (
-    RESERVED_EFFECT,
     Admission,
     AdvanceReservation,
     BoundPod,
@@ -35,7 +35,7 @@ from admission.engine.model import (
     RemovedKind,
     Workload,
 )
-from admission.engine.quota.reserved import ReservedQuota
+from admission.engine.quota.reserved import ReservedQuota, covered, nodes_of
 from admission.engine.quota.tree import QuotaTree
 from admission.engine.quota.usage_by_priority import UsageByPriority
 from admission.engine.quota_audit import wrong_quota
@@ -127,7 +127,7 @@ class Ledger:
 
     def _set_node(self, name: str, node: Node | None) -> None:
         if node is not None and self.reservations:
-            node = self._marked(node)
+            node = marked(node, self._sorted_reservations())
         if self._capacity.set_node(name, node):
             self._allocations.node_moved(name)
         else:
@@ -136,7 +136,7 @@ class Ledger:
             self._pay_for(name, node)
 
     def _pay_for(self, name: str, node: Node | None) -> None:
-        self.reserved.set_node(name, node, (one for _, one in sorted(self.reservations.items())))
+        self.reserved.set_node(name, node, self._sorted_reservations())
 
     def _set_queue(self, name: str, queue: ClusterQueue | None) -> None:
         """Sets or removes the queue; reserved nodes are charged anew if it covers other flavors and resources."""
@@ -146,7 +146,7 @@ class Ledger:
         else:
             self.quota.set_queue(queue)
         paying = any(one.charging and one.queue == name for one in self.reservations.values())
-        if paying and _covered(before) != _covered(queue):
+        if paying and covered(before) != covered(queue):
             self._pay_anew(name)
 
     def _pay_anew(self, queue: str = "") -> None:
@@ -156,11 +156,8 @@ class Ledger:
             if record.node is not None and any(one.holds(record.node.labels) for one in paying):
                 self._pay_for(name, record.node)
 
-    def _marked(self, node: Node) -> Node:
-        """Returns the node with the marks of the advance reservations that hold it, and no others."""
-        own = tuple(taint for taint in node.taints if taint.effect != RESERVED_EFFECT)
-        marks = tuple(one.mark for _, one in sorted(self.reservations.items()) if one.holds(node.labels))
-        return node if node.taints == own + marks else replace(node, taints=own + marks)
+    def _sorted_reservations(self) -> tuple[AdvanceReservation, ...]:
+        return tuple(one for _, one in sorted(self.reservations.items()))
 
     def set_reservation(self, name: str, reservation: AdvanceReservation | None) -> Iterator[None]:
         """Sets the advance reservation (None: removes it): names it in every flavor, and marks its nodes.
@@ -182,7 +179,7 @@ class Ledger:
             record = self._capacity.nodes.get(key)
             node = None if record is None else record.node
             if node is not None and any(one.holds(node.labels) for one in held):
-                self._set_node(key, self._marked(node))
+                self._set_node(key, marked(node, self._sorted_reservations()))
             yield
 
     def _track(self) -> Iterator[None]:
@@ -197,7 +194,7 @@ class Ledger:
 
     def _set_flavor(self, name: str, flavor: Flavor | None) -> None:
         if flavor is not None:
-            reservations = tuple(one for _, one in sorted(self.reservations.items()))
+            reservations = self._sorted_reservations()
             flavor = flavor if flavor.reservations == reservations else replace(flavor, reservations=reservations)
         before = self.flavors.get(name)
         if before == flavor:
@@ -208,7 +205,7 @@ class Ledger:
             self.journal.put(self.flavors, name, flavor)
         if self._capacity.set_flavor(name, flavor):
             self._allocations.flavor_rebuilt()
-        if _has_nodes(before) != _has_nodes(flavor):
+        if nodes_of(before) != nodes_of(flavor):
             self._pay_anew()
 
     def _set_workload(self, workload: Workload) -> None:
@@ -432,7 +429,7 @@ class Ledger:
         yield from (one for _, one in sorted(self.reservations.items()))
         yield from self.quota.specs()
         yield from self._capacity.placed.inputs()
-        yield from map(_unmarked, self._capacity.inputs())
+        yield from (marked(node, ()) for node in self._capacity.inputs())
         keys = sorted(self._allocations.by_workload.keys() - self._held)
         yield from (w for key in keys if (w := self.workload(key)) is not None)
         yield from self._allocations.inputs()
@@ -460,23 +457,6 @@ class Ledger:
         yield from wrong_counts(self._capacity.placed)
         yield from self._capacity.differences()
         yield from wrong_quota(self._allocations, self.quota, self.usage_by_priority, self.reserved)
-
-
-def _covered(queue: ClusterQueue | None) -> list[tuple[str, tuple[str, ...]]]:
-    """Returns the flavors of the queue with their resources, which say what a reserved node is charged."""
-    groups = () if queue is None else queue.groups
-    return [(quotas.flavor, tuple(quotas.quotas)) for group in groups for quotas in group.flavors]
-
-
-def _has_nodes(flavor: Flavor | None) -> object:
-    """Returns what says which nodes the flavor has, and whether its topology ends at the host."""
-    return None if flavor is None else (flavor.node_labels, flavor.levels)
-
-
-def _unmarked(node: Node) -> Node:
-    """Returns the node without the marks of advance reservations."""
-    own = tuple(taint for taint in node.taints if taint.effect != RESERVED_EFFECT)
-    return node if own == node.taints else replace(node, taints=own)
 
 
 def spare_key(key: str) -> str:

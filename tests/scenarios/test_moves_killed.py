@@ -3,8 +3,8 @@
 A job of three pods leaves a rack for two others, and a gang of eight takes the rack. From the moment at which the gang is
 submitted, the writes of the controller are counted. At the one of the given number the controller stands still: the write
 is not carried out, or it is carried out and never answered, and no later write is either. Then the controller is killed
-(SIGKILL) and another one starts. Invariants holds after every write, whoever makes it. Embedded server only: no real one stops
-at a write on request; test_moves_made.py kills on the real one at what it sees.
+(SIGKILL) and another one starts. Invariants holds after every write of any client. Embedded server only: no real one stops at a
+write on request; test_moves_made.py kills on the real one at what it sees.
 """
 
 from __future__ import annotations

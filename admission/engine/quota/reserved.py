@@ -271,6 +271,17 @@ def _has(flavor: Flavor, node: Node) -> bool:
     return by_host and all(node.labels.get(key) == value for key, value in flavor.node_labels.items())
 
 
+def covered(queue: ClusterQueue | None) -> list[tuple[str, tuple[str, ...]]]:
+    """Returns the flavors of the queue with their resources, which say what a reserved node is charged."""
+    groups = () if queue is None else queue.groups
+    return [(quotas.flavor, tuple(quotas.quotas)) for group in groups for quotas in group.flavors]
+
+
+def nodes_of(flavor: Flavor | None) -> object:
+    """Returns what says which nodes of the flavor may be charged: its node labels and its levels."""
+    return None if flavor is None else (flavor.node_labels, flavor.levels)
+
+
 def usage_by_host(admission: Admission) -> dict[str, Sums]:
     """Returns the quota that the admission uses on each host that its assignments name."""
     found: dict[str, Sums] = {}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from typing import Any
 
@@ -15,6 +14,7 @@ from admission.dashboard.viewer import Permissions
 from api.kube.resources import NODES
 from api.names import HOSTNAME_LABEL
 from tests.admission.dashboard.small_cluster import BLOCK, RACK, SmallCluster
+from tests.api.kube.clock import until
 from tests.builders import condition
 from tests.tasks import running
 
@@ -102,10 +102,8 @@ async def test_a_structure_whose_pause_has_ended_is_read_without_another_change(
     monkeypatch.setattr(trees, "_LONG", 0.0)
     monkeypatch.setattr(trees, "_PAUSE", 20.0)
     cluster, dashboard = await began()
-    async with running(dashboard.run()), asyncio.timeout(30):
-        while dashboard.cluster.changed.is_set():  # noqa: ASYNC110  nothing tells
-            await asyncio.sleep(0.01)
+    async with running(dashboard.run()):
+        await until(lambda: not dashboard.cluster.changed.is_set())
         node(cluster, "n9")
-        while "n9" not in dashboard.trees.by_flavor["tas"].names:  # noqa: ASYNC110  nothing tells
-            await asyncio.sleep(0.01)
+        await until(lambda: "n9" in dashboard.trees.by_flavor["tas"].names)
     assert dashboard.trees.due_in() is None

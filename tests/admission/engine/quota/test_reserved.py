@@ -60,6 +60,11 @@ class Cluster:
         for event in events:
             self.state.apply(event)
 
+    def charge(self, workload: Workload) -> None:
+        """Charges the workload's own admission."""
+        assert workload.admission is not None
+        self.ledger.charge(workload, workload.admission)
+
     def used(self, name: str = "q") -> int:
         """CPUs that the queue's quota counts."""
         assert self.ledger.audit() == []
@@ -121,7 +126,7 @@ def test_the_charge_is_given_back_in_a_trial_too() -> None:
     here = Cluster(RUN, on("r0h0", 2), on("r1h0", 1, key="team/x"))
     with here.ledger.trial():
         here.ledger.remove_with_pods("team/r0h0")
-        here.ledger.charge(on("r0h1", 4), on("r0h1", 4).admission)  # type: ignore[arg-type]
+        here.charge(on("r0h1", 4))
         assert here.used() == 9
     assert here.used() == 9
     assert here.ledger.reserved.charge_of("run") == {PAIR: 6 * CPU}
@@ -240,9 +245,9 @@ def test_charges_are_those_of_the_model_after_every_event_and_trial(events: list
             with here.ledger.trial():
                 for key in list(here.ledger.admissions):
                     here.ledger.remove_with_pods(key)
-                here.ledger.charge(on("r0h0", 2), on("r0h0", 2).admission)  # type: ignore[arg-type]
+                here.charge(on("r0h0", 2))
                 with here.ledger.reserved.lifted(["a", "b"]):
-                    here.ledger.charge(on("r0h1", 2), on("r0h1", 2).admission)  # type: ignore[arg-type]
+                    here.charge(on("r0h1", 2))
             assert here.ledger.quota.state() == before
         here.apply(event)
         charged = {name: here.ledger.reserved.usage(name).get(PAIR, 0) for name in here.ledger.reserved.queues()}
