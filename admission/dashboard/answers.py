@@ -56,13 +56,14 @@ class Hosts(Answer):
     """The rows of a tree as columns. Amounts are lists by resource of lists by row.
 
     `state`: 0 usable, 1 cordoned, 2 failed; `why` says why, by position of the row. Free is total without used, foreign
-    and held.
+    and held. `reserved` has positions in `reservations` of those that hold the row's nodes, by position of the row.
     """
 
     name: list[str]
     domain: list[int]
     state: list[int]
     why: dict[str, str]
+    reserved: dict[str, list[int]]
     total: list[list[int]]
     used: list[list[int]]
     foreign: list[list[int]]
@@ -76,6 +77,14 @@ class Runs(Answer):
     workload: list[int]
     pods: list[int]
     amounts: list[list[int]]
+
+
+class Reservation(Answer):
+    """An AdvanceReservation that holds hosts from `start` until `end`; empty texts where the viewer may not see it."""
+
+    name: str
+    start: str
+    end: str
 
 
 class Tree(Answer):
@@ -92,6 +101,7 @@ class Tree(Answer):
     domains: list[tuple[str, int]]
     hosts: Hosts
     workloads: list[tuple[str, str]]
+    reservations: list[Reservation]
     runs: Runs
 
 
@@ -112,6 +122,7 @@ class Host(Answer):
     name: str
     state: int
     why: str
+    reservations: list[Reservation]
     total: dict[str, int]
     used: dict[str, int]
     foreign: dict[str, int]
@@ -222,10 +233,19 @@ class Queues(Answer):
     cohorts: list[Cohort]
 
 
+class Note(Answer):
+    """What a Workload with quota lacks, by a condition `stowage.dev/<type>` of its status."""
+
+    type: Literal["PodsNotCreated", "PodsUnschedulable", "PodsHeld", "Moving", "SpareHosts", "TopologyKept"]
+    reason: str
+    message: str
+
+
 class WorkloadRow(Answer):
     """A Workload. `reason` and `message` are those of the condition that says its state; `position` counts from 1.
 
     `hint` is what the controller wrote to the condition stowage.dev/Explanation of a Workload that waits; empty before it did.
+    `earliestStart` and `expectedStart` are the earliest and the latest start that is expected, as far as they are known.
     """
 
     namespace: str
@@ -239,9 +259,11 @@ class WorkloadRow(Answer):
     reason: str
     message: str
     hint: str
+    notes: list[Note]
     since: str | None
     created: str | None
     position: int | None
+    earliest_start: str | None
     expected_start: str | None
 
 

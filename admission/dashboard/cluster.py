@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -29,6 +29,7 @@ from admission.world.rules import WorldRules, rules_of
 from api.kube.client import Kube
 from api.kube.informer import Informer
 from api.kube.store import Change
+from api.kube.turns import Turns
 from api.pods import Node
 from api.workloads import Workload
 
@@ -68,12 +69,28 @@ class Cluster:
         view.pods.add_handler(self._pod_changed)
         for queues in (view.cluster_queues, view.local_queues, view.cohorts, view.flavors, view.topologies):
             queues.add_handler(self._queues_changed)
+        view.reservations.add_handler(lambda _: self.changed.set())
         view.trees.add_handler(self._queues_changed)
 
     @property
     def ledger(self) -> Ledger:
         """Nodes, quota and admissions."""
         return self.state.ledger
+
+    async def keep_time(self, now: float) -> None:
+        """Ends the advance reservations that are over at `now` (epoch seconds), and charges quota to those that have begun."""
+        turns = Turns()
+        for name, one in sorted(self.ledger.reservations.items()):
+            if one.end > now and (one.begun or one.start > now):
+                continue
+            self._changes.queues = True
+            for _ in self.state.set_reservation(name, None if one.end <= now else replace(one, begun=True)):
+                await turns.give_way()
+
+    def due_in(self, now: float) -> float | None:
+        """Returns the seconds until an advance reservation begins or ends; None if none will."""
+        times = [one.end if one.begun else one.start for one in self.ledger.reservations.values()]
+        return max(0.0, min(times) - now) if times else None
 
     def take_changes(self) -> Changes:
         """Returns what changed since the last call. Holds missing spare hosts first, as each cycle of the controller does."""

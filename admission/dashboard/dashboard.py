@@ -83,13 +83,15 @@ class Dashboard:
                 log.exception("changes could not be shown")
                 await asyncio.sleep(_BRIEF)
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(self.trees.due_in()):
+                due = [at for at in (self.trees.due_in(), self.cluster.due_in(time.time())) if at is not None]
+                async with asyncio.timeout(min(due, default=None)):
                     await self.cluster.changed.wait()
             # The first change after a pause is published almost at once, those that follow it are gathered.
             await asyncio.sleep(max(_TOGETHER, began + COALESCED - time.monotonic()))
 
     async def renew(self) -> None:
         """Takes what changed in, and publishes it."""
+        await self.cluster.keep_time(time.time())
         changes = self.cluster.take_changes()
         if changes.queues:
             self.rows.queues_changed()
@@ -108,6 +110,11 @@ class Dashboard:
         changed = [dict(row) for row in rows.values() if row is not None and row["state"] != FINISHED_STATE]
         removed = [key for key, row in rows.items() if row is None or row["state"] == FINISHED_STATE]
         self.clients.publish(Batch(entries, found.structure, changed, removed, queues=changes.queues))
+
+    def begun(self, permissions: Permissions) -> dict[str, Any]:
+        """Returns the first event of a stream: a tree that was read before and is older than this lacks changes."""
+        trees = {flavor: tree.version for flavor, tree in self.trees.by_flavor.items()} if permissions.nodes else {}
+        return {"version": self.trees.version, "trees": trees}
 
     def missing(self) -> str | None:
         """Returns why there are no answers yet, or None."""
@@ -166,7 +173,9 @@ class Dashboard:
     async def tree(self, viewer: Viewer, flavor: str) -> bytes:
         """Returns answers.Tree as JSON."""
         permissions = await self._of_nodes(viewer)
-        found = await self.trees.encoded(flavor, permissions.sees, queues=permissions.queues)
+        found = await self.trees.encoded(
+            flavor, permissions.sees, queues=permissions.queues, reservations=permissions.reservations
+        )
         if found is None:
             raise Refused(404, "NotFound", f"no flavor {flavor[:253]} with a topology")
         return found

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from admission.dashboard.cluster import Cluster
 from admission.dashboard.tree import KINDS, FlavorTree
-from admission.dashboard.trees import Trees, shown
+from admission.dashboard.trees import Trees, shown, shown_reservation
 from admission.dashboard.viewer import Permissions
 from api.kube.turns import Turns
 from api.meta import split_key
@@ -36,7 +36,8 @@ def _host(tree: FlavorTree, at: int, permissions: Permissions) -> dict[str, Any]
         runs.append({"workload": workload, "clusterQueue": cluster_queue, "pods": pods, "amounts": used})
     sums = {kind: dict(zip(tree.resources, getattr(row, kind), strict=True)) for kind in KINDS}
     named = {"flavor": tree.flavor, "path": tree.path(at), "name": tree.names[at]}
-    return {**named, "state": row.state, "why": row.why, **sums, "runs": runs}
+    reservations = [shown_reservation(one, permissions.reservations) for one in row.reserved]
+    return {**named, "state": row.state, "why": row.why, "reservations": reservations, **sums, "runs": runs}
 
 
 def occupancy(trees: Trees) -> list[dict[str, Any]]:

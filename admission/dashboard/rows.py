@@ -15,10 +15,22 @@ from admission.dashboard.cluster import Cluster
 from admission.engine.model import Workload as EngineWorkload
 from admission.engine.queue.pending import Position
 from admission.visibility.pending import NOT_IN_LINE
-from admission.world.workload_facts import expected_start, latest_start
+from admission.world.workload_facts import earliest_start, expected_start, latest_start
 from api.kube.turns import Turns
 from api.meta import find_condition, is_true
-from api.names import ADMITTED, EVICTED, EXPLANATION, FINISHED, QUOTA_RESERVED
+from api.names import (
+    ADMITTED,
+    EVICTED,
+    EXPLANATION,
+    FINISHED,
+    HOSTS_HELD,
+    LEVELS_KEPT,
+    MOVING,
+    NOT_CREATED,
+    PODS_HELD,
+    QUOTA_RESERVED,
+    UNSCHEDULABLE,
+)
 from api.workloads import Workload
 
 PENDING, RESERVED, ADMITTED_STATE, EVICTED_STATE, FINISHED_STATE = (
@@ -28,6 +40,15 @@ PENDING, RESERVED, ADMITTED_STATE, EVICTED_STATE, FINISHED_STATE = (
     "Evicted",
     "Finished",
 )
+_NOTED: Final = {
+    NOT_CREATED: "True",
+    UNSCHEDULABLE: "True",
+    PODS_HELD: "True",
+    MOVING: "True",
+    HOSTS_HELD: "False",
+    LEVELS_KEPT: "False",
+}
+"""Conditions that tell what a workload with quota lacks, and the status that tells it."""
 STATES: Final = (PENDING, RESERVED, ADMITTED_STATE, EVICTED_STATE, FINISHED_STATE)
 _EXPECTED: Final = re.compile(r"(?<!is )expected to start at (\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ)")
 _LONGEST: Final = 32768
@@ -129,6 +150,7 @@ class Rows:
         queue = status.admission.cluster_queue if status.admission else local.spec.cluster_queue if local else ""
         owner = next((each for each in meta.owner_references if each.controller), None)
         expected = _EXPECTED.search(message) if state == PENDING else None
+        forecast = expected_start(workload)
         return {
             "namespace": meta.namespace or "",
             "name": meta.name,
@@ -141,10 +163,12 @@ class Rows:
             "reason": reason,
             "message": message,
             "hint": _hint(workload) if state == PENDING else "",
+            "notes": [] if state in (PENDING, FINISHED_STATE) else list(_notes(workload)),
             "since": since,
             "created": meta.creation_timestamp,
             "position": None,
-            "expectedStart": expected.group(1) if expected else latest_start(expected_start(workload)),
+            "earliestStart": None if expected else earliest_start(forecast),
+            "expectedStart": expected.group(1) if expected else latest_start(forecast),
         }
 
 
@@ -166,6 +190,13 @@ def _hint(workload: Workload) -> str:
     """Returns the first line of what the controller explained, empty before it did."""
     told = find_condition(workload.status.conditions, EXPLANATION)
     return told.message[:_LONGEST].partition("\n")[0] if told is not None and told.status == "True" else ""
+
+
+def _notes(workload: Workload) -> Iterator[dict[str, str]]:
+    for kind, telling in _NOTED.items():
+        one = find_condition(workload.status.conditions, kind)
+        if one is not None and one.status == telling:
+            yield {"type": kind.partition("/")[2], "reason": one.reason, "message": one.message[:_LONGEST]}
 
 
 def _order(row: Row) -> tuple[int, str, int, str, str]:

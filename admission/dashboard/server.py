@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gzip
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from http import HTTPStatus
@@ -36,6 +37,8 @@ LONGEST_PATH: Final = 2048
 _READ_WITHIN, _ANSWERED_WITHIN, _SENT_WITHIN = 10.0, 60.0, 60.0
 _HEARTBEAT: Final = 10.0
 _BLOCK: Final = 1 << 16
+_PACKED_FROM, _QUICKLY, _LONGEST_LIST = 1 << 13, 1, 256
+"""Bytes of an answer that is compressed, the level, and characters of a header that are read."""
 _HERE: Final = b": still here\n\n"
 _LOOPBACK: Final = ("localhost", "127.0.0.1", "::1")
 HEADERS: Final = {
@@ -102,7 +105,15 @@ class DashboardServer:
         finished(request)
         answer = await route.call(self._dashboard, viewer, Asked(names, request.query, asked))
         body = answer if isinstance(answer, bytes) else await encoded(answer)
-        return web.Response(body=body, content_type="application/json", headers={"Cache-Control": "no-store"})
+        headers = {"Cache-Control": "no-store"}
+        if self._packs(request) and len(body) >= _PACKED_FROM:
+            body = await asyncio.to_thread(gzip.compress, body, _QUICKLY)
+            headers["Content-Encoding"] = "gzip"
+        return web.Response(body=body, content_type="application/json", headers=headers)
+
+    def _packs(self, request: web.BaseRequest) -> bool:
+        """Reports whether an answer is compressed: on localhost that takes longer than sending it."""
+        return self._authenticate is not None and _takes_gzip(request)
 
     def _route(self, request: web.BaseRequest, path: str) -> tuple[Route, dict[str, str]]:
         routes, names = matched(path)
@@ -158,11 +169,16 @@ class DashboardServer:
         found = self._files.get(path)
         if found is None:
             raise Refused(404, "NotFound", "there is no such file")
-        headers = {"ETag": found.tag, "Cache-Control": found.caching}
-        if request.headers.get("If-None-Match") == found.tag:
+        packed = _takes_gzip(request)
+        tag = f'"{found.tag}{".gz" if packed else ""}"'
+        headers = {"ETag": tag, "Cache-Control": found.caching, "Vary": "Accept-Encoding"}
+        if request.headers.get("If-None-Match") == tag:
             return web.Response(status=304, headers=headers)
+        if packed:
+            headers["Content-Encoding"] = "gzip"
         charset = "utf-8" if found.content_type.startswith("text/") else None
-        return web.Response(body=found.body, content_type=found.content_type, charset=charset, headers=headers)
+        body = found.packed if packed else found.body
+        return web.Response(body=body, content_type=found.content_type, charset=charset, headers=headers)
 
     # ---- changes
 
@@ -173,7 +189,7 @@ class DashboardServer:
         try:
             with self._dashboard.clients.joined(share_of(viewer.name)) as queue:
                 await response.prepare(request)
-                await _write(response, event("hello", {"version": self._dashboard.trees.version}))
+                await _write(response, event("hello", self._dashboard.begun(permissions)))
                 await self._follow(request, response, permissions, queue)
         except TooManyOfOne:
             text = f"{share_of(viewer.name)} follows the changes {MOST_OF_ONE} times already; close a page"
@@ -207,6 +223,12 @@ class DashboardServer:
                 permissions, asked = await self._dashboard.permissions(await self._viewer(request)), loop.time()
             if piece := _HERE if batch is None else batch.encoded(permissions):
                 await _write(response, piece)
+
+
+def _takes_gzip(request: web.BaseRequest) -> bool:
+    """Reports whether the client lists gzip without a weight, as browsers do; all others get what is sent to everybody."""
+    given = request.headers.get("Accept-Encoding", "")[:_LONGEST_LIST].lower()
+    return "gzip" in (each.strip() for each in given.split(","))
 
 
 def _netloc(origin: str) -> str:

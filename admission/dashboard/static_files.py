@@ -1,7 +1,8 @@
-"""The built page: read once at start, served by exact path, so that no path leads out of the folder."""
+"""The built page: read and compressed once at start, served by exact path, so that no path leads out of the folder."""
 
 from __future__ import annotations
 
+import gzip
 import hashlib
 import mimetypes
 from dataclasses import dataclass
@@ -15,9 +16,10 @@ _FOREVER, _ASK = "public, max-age=31536000, immutable", "no-cache"
 
 @dataclass(frozen=True, slots=True)
 class StaticFile:
-    """A file with its type and tag. Names of assets change with their content, so browsers keep them."""
+    """A file, plain and compressed, with its type and tag. Names of assets change with their content, so browsers keep them."""
 
     body: bytes
+    packed: bytes
     content_type: str
     tag: str
     caching: str
@@ -32,8 +34,10 @@ def load(folder: Path = FOLDER) -> dict[str, StaticFile]:
         path = "/" + file.relative_to(folder).as_posix()
         body = file.read_bytes()
         kind = mimetypes.guess_type(file.name)[0] or "application/octet-stream"
-        tag = f'"{hashlib.sha256(body).hexdigest()[:32]}"'
-        found[path] = StaticFile(body, kind, tag, _FOREVER if path.startswith("/assets/") else _ASK)
+        tag = hashlib.sha256(body).hexdigest()[:32]
+        found[path] = StaticFile(
+            body, gzip.compress(body, mtime=0), kind, tag, _FOREVER if path.startswith("/assets/") else _ASK
+        )
     if INDEX in found:
         found["/"] = found[INDEX]
     return found

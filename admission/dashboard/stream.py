@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import msgspec
 
-from admission.dashboard.trees import shown
+from admission.dashboard.trees import shown, shown_reservation
 from admission.dashboard.viewer import Permissions
 
 MOST_CLIENTS: Final = 256
@@ -77,7 +77,8 @@ def _seen(entry: dict[str, Any], permissions: Permissions) -> dict[str, Any]:
         [*shown(key, queue, permissions.sees, queues=permissions.queues), pods, amounts]
         for key, queue, pods, amounts in entry["runs"]
     ]
-    return {**entry, "runs": runs}
+    reserved = [shown_reservation(one, permissions.reservations) for one in entry["reserved"]]
+    return {**entry, "runs": runs, "reserved": reserved}
 
 
 def event(name: str, data: Any) -> bytes:

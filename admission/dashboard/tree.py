@@ -13,10 +13,12 @@ from typing import Any, Final
 
 from admission.dashboard.placements import DOMAIN, HOST, NODE, Placements, Row
 from admission.engine.ledger import Ledger
+from admission.engine.model import RESERVED_EFFECT, AdvanceReservation
 from admission.engine.model import Node as EngineNode
 from admission.engine.topology.figures import shown
 from admission.engine.topology.tree.tree_spec import TreeSpec
 from admission.engine.topology.usage import NodeRecord
+from api.meta import rfc3339
 from api.pods import Node
 
 USABLE, CORDONED, FAILED = 0, 1, 2
@@ -27,11 +29,15 @@ _LONGEST: Final = 300
 KINDS: Final = ("total", "used", "foreign", "held")
 RunEntry = tuple[str, str, int, list[int]]
 """Workload, its ClusterQueue, pods, and amounts by resource."""
+Reservation = tuple[str, str, str]
+"""Name, start and end of an AdvanceReservation that holds a row's nodes (RFC 3339)."""
+_RESERVATIONS: Final = 8
+"""Reservations of one row that are shown."""
 
 
 @dataclass(slots=True)
 class HostRow:
-    """The amounts of one row by resource, in the order of the tree's resources, and its runs."""
+    """The amounts of one row by resource, in the order of the tree's resources, its runs, and what reserves it."""
 
     state: int
     why: str
@@ -40,6 +46,7 @@ class HostRow:
     foreign: list[int]
     held: list[int]
     runs: list[RunEntry]
+    reserved: tuple[Reservation, ...] = ()
 
 
 class FlavorTree:
@@ -144,7 +151,7 @@ class FlavorTree:
                     runs.append((workload, _queue_of(ledger, workload), run.pods, amounts))
         runs.sort(key=lambda run: run[0])
         state, why = _state([nodes[name] for name in self._nodes[at] if name in nodes])
-        new = HostRow(state, why, total, used, foreign, held, runs)
+        new = HostRow(state, why, total, used, foreign, held, runs, _reserved(records, ledger))
         old = self.rows[at]
         if new == old:
             return False
@@ -187,7 +194,22 @@ class FlavorTree:
             "why": row.why,
             **{kind: getattr(row, kind) for kind in KINDS},
             "runs": row.runs,
+            "reserved": row.reserved,
         }
+
+
+def _reserved(records: Sequence[NodeRecord], ledger: Ledger) -> tuple[Reservation, ...]:
+    if not ledger.reservations:
+        return ()
+    taints = (taint for record in records if record.node is not None for taint in record.node.taints)
+    names = {taint.value for taint in taints if taint.effect == RESERVED_EFFECT}
+    found = [ledger.reservations[name] for name in sorted(names & ledger.reservations.keys())]
+    return tuple(told(one) for one in found[:_RESERVATIONS])
+
+
+def told(one: AdvanceReservation) -> Reservation:
+    """Returns what is shown of a reservation."""
+    return one.name, rfc3339(one.start), rfc3339(one.end)
 
 
 def _queue_of(ledger: Ledger, workload: str) -> str:

@@ -16,8 +16,10 @@ import msgspec
 
 from admission.dashboard.cluster import Changes, Cluster
 from admission.dashboard.placements import DOMAIN, HOST, NODE, Placements, Row
-from admission.dashboard.tree import KINDS, FlavorTree, HostRow
+from admission.dashboard.tree import KINDS, FlavorTree, HostRow, Reservation
+from admission.engine.model import AdvanceReservation
 from admission.engine.topology.tree.tree_spec import TreeSpec
+from api.kube.turns import Turns
 
 MOST_ROWS: Final = 2000
 """Changed rows that one event lists; more are a change of the structure, after which clients ask for the tree again."""
@@ -41,11 +43,12 @@ class TreeChanges:
 
 @dataclass(frozen=True, slots=True)
 class _Encoded:
-    """A tree's answer without the table of workloads, and that table's rows: key and ClusterQueue."""
+    """A tree's answer without its two tables, and their rows: of workloads key and ClusterQueue, and reservations."""
 
     version: int
     body: bytes
     workloads: list[tuple[str, str]]
+    reservations: list[Reservation]
 
 
 class Trees:
@@ -57,16 +60,19 @@ class Trees:
         self.by_flavor: dict[str, FlavorTree] = {}
         self._bodies: dict[str, _Encoded] = {}
         self._structures: dict[str, tuple[TreeSpec, str]] = {}
+        self._reservations: dict[str, AdvanceReservation] = {}
         self._stale: set[str] = set()
         self._not_before: dict[str, float] = {}
-        self.version = 0
+        # Begins with the time: a client that knows trees of a process before this one sees that they are older.
+        self.version = time.time_ns() // 1_000_000
         self._encoding = asyncio.Lock()
 
     async def renew(self, changes: Changes) -> TreeChanges:
         """Applies the changes and returns what they changed."""
         found = TreeChanges()
         touched = self.placements.refresh(changes.workloads)
-        touched |= {(NODE, name) for name in changes.nodes | changes.touched.nodes}
+        reserved = await self._newly_reserved()
+        touched |= {(NODE, name) for name in changes.nodes | changes.touched.nodes | reserved}
         spots = {key for _, key in changes.touched.spots}
         reloaded = await self._reload(changes.nodes)
         for flavor, tree in sorted(self.by_flavor.items()):
@@ -85,6 +91,19 @@ class Trees:
             else:
                 found.rows[flavor] = changed
         found.structure += [flavor for flavor in reloaded if flavor not in self.by_flavor]
+        return found
+
+    async def _newly_reserved(self) -> set[str]:
+        """Returns the nodes of the advance reservations that came, changed or went."""
+        old, new = self._reservations, dict(self._cluster.ledger.reservations)
+        self._reservations = new
+        names = {name for name in old.keys() | new.keys() if old.get(name) != new.get(name)}
+        changed = [one for name in sorted(names) for one in (old.get(name), new.get(name)) if one is not None]
+        found, turns = set(), Turns()
+        for name, record in list(self._cluster.ledger.capacity.nodes.items()) if changed else ():
+            if record.node is not None and any(one.holds(record.node.labels) for one in changed):
+                found.add(name)
+            await turns.give_way()
         return found
 
     def _next(self) -> int:
@@ -158,8 +177,11 @@ class Trees:
                 found[name] = spec, flavor.topology or ""
         return found
 
-    async def encoded(self, flavor: str, sees: Sees, *, queues: bool) -> bytes | None:
-        """Returns the answer for a flavor, None if it has no tree. `queues` tells the ClusterQueues of hidden workloads too."""
+    async def encoded(self, flavor: str, sees: Sees, *, queues: bool, reservations: bool = True) -> bytes | None:
+        """Returns the answer for a flavor, None if it has no tree.
+
+        `queues` tells the ClusterQueues of hidden workloads too, `reservations` which AdvanceReservations hold hosts.
+        """
         tree = self.by_flavor.get(flavor)
         if tree is None:
             return None
@@ -170,7 +192,11 @@ class Trees:
                 known = await asyncio.to_thread(_encoded, tree, rows, version)
                 self._bodies[flavor] = known
         table = [shown(key, queue, sees, queues=queues) for key, queue in known.workloads]
-        return b'{"workloads":' + msgspec.json.encode(table) + b"," + known.body[1:]
+        tables = {
+            "workloads": table,
+            "reservations": [shown_reservation(one, reservations) for one in known.reservations],
+        }
+        return msgspec.json.encode(tables)[:-1] + b"," + known.body[1:]
 
 
 def shown(key: str, queue: str, sees: Sees, *, queues: bool) -> tuple[str, str]:
@@ -180,6 +206,12 @@ def shown(key: str, queue: str, sees: Sees, *, queues: bool) -> tuple[str, str]:
     return "", queue if queues else ""
 
 
+def shown_reservation(one: Reservation, shows: bool) -> dict[str, str]:
+    """Returns answers.Reservation, with empty texts unless it `shows`."""
+    name, start, end = one if shows else ("", "", "")
+    return {"name": name, "start": start, "end": end}
+
+
 def _encoded(tree: FlavorTree, rows: list[HostRow], version: int) -> _Encoded:
     columns = range(len(tree.columns))
     numbers: dict[tuple[str, str], int] = {}
@@ -187,7 +219,11 @@ def _encoded(tree: FlavorTree, rows: list[HostRow], version: int) -> _Encoded:
     workload: list[int] = []
     pods: list[int] = []
     amounts: list[list[int]] = [[] for _ in columns]
+    reservations: dict[Reservation, int] = {}
+    reserved: dict[str, list[int]] = {}
     for at, row in enumerate(rows):
+        if row.reserved:
+            reserved[str(at)] = [reservations.setdefault(one, len(reservations)) for one in row.reserved]
         for key, queue, count, used in row.runs:
             host.append(at)
             workload.append(numbers.setdefault((key, queue), len(numbers)))
@@ -206,8 +242,9 @@ def _encoded(tree: FlavorTree, rows: list[HostRow], version: int) -> _Encoded:
             "domain": tree.domain,
             "state": [row.state for row in rows],
             "why": {str(at): row.why for at, row in enumerate(rows) if row.why},
+            "reserved": reserved,
             **{kind: [[getattr(row, kind)[column] for row in rows] for column in columns] for kind in KINDS},
         },
         "runs": {"host": host, "workload": workload, "pods": pods, "amounts": amounts},
     }
-    return _Encoded(version, msgspec.json.encode(answer), list(numbers))
+    return _Encoded(version, msgspec.json.encode(answer), list(numbers), list(reservations))

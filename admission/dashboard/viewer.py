@@ -2,8 +2,8 @@
 
 A `Viewer` answers for one request or one stream. In a cluster it asks the API server (TokenReview, SubjectAccessReview; both
 cached for a short time), on localhost the user's own kubeconfig has read everything already. `Permissions` holds the answer:
-the namespaces whose Workloads and pods the viewer may list, and whether nodes and ClusterQueues. `hide` takes the names of
-others' workloads out of the texts and values of an explanation.
+the namespaces whose Workloads and pods the viewer may list, and whether nodes, ClusterQueues and AdvanceReservations. `hide`
+takes the names of others' workloads out of the texts and values of an explanation.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
 from api.kube.access import Right, Subject
-from api.kube.resources import CLUSTER_QUEUES, NODES, PODS, WORKLOADS
+from api.kube.resources import ADVANCE_RESERVATIONS, CLUSTER_QUEUES, NODES, PODS, WORKLOADS
 
 OTHERS: Final = "a workload of another namespace"
 MOST_NAMESPACES: Final = 2000
@@ -24,6 +24,7 @@ LIST_WORKLOADS: Final = Right(WORKLOADS, verb="list")
 LIST_PODS: Final = Right(PODS, verb="list")
 LIST_NODES: Final = Right(NODES, verb="list")
 LIST_QUEUES: Final = Right(CLUSTER_QUEUES, verb="list")
+LIST_RESERVATIONS: Final = Right(ADVANCE_RESERVATIONS, verb="list")
 _AT_ONCE: Final = 8
 _ACCOUNTS: Final = "system:serviceaccount:"
 _NAME: Final = re.compile(
@@ -40,6 +41,7 @@ class Permissions:
     queues: bool = True
     namespaces: frozenset[str] | None = None
     pods: frozenset[str] | None = None
+    reservations: bool = True
 
     def sees(self, namespace: str) -> bool:
         """Reports whether the viewer may list the Workloads of the namespace."""
@@ -94,13 +96,14 @@ class TokenUser:
     async def permissions(self, namespaces: Sequence[str]) -> Permissions:
         """Asks for each right on the whole cluster first, and by namespace only without it."""
         asked = namespaces[:MOST_NAMESPACES]
-        nodes, queues, workloads, pods = await asyncio.gather(
+        nodes, queues, reservations, workloads, pods = await asyncio.gather(
             self.may(self.subject, LIST_NODES, ""),
             self.may(self.subject, LIST_QUEUES, ""),
+            self.may(self.subject, LIST_RESERVATIONS, ""),
             self._namespaces(LIST_WORKLOADS, asked),
             self._namespaces(LIST_PODS, asked),
         )
-        return Permissions(nodes, queues, workloads, pods)
+        return Permissions(nodes, queues, workloads, pods, reservations)
 
     async def _namespaces(self, right: Right, namespaces: Sequence[str]) -> frozenset[str] | None:
         if await self.may(self.subject, right, ""):

@@ -22,8 +22,8 @@ from api.workloads import Workload
 
 _TIME: Final = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ"
 _FORECAST: Final = re.compile(
-    rf"expected to start (between {_TIME} and (?P<latest>{_TIME}), with \d{{1,3}}% confidence"
-    rf"|at {_TIME} or later; no latest start is known)",
+    rf"expected to start (between (?P<earliest>{_TIME}) and (?P<latest>{_TIME}), with \d{{1,3}}% confidence"
+    rf"|at (?P<open>{_TIME}) or later; no latest start is known)",
     re.ASCII,
 )
 """The messages of the forecaster. Anybody who may write a status may write others, which are not shown as forecasts."""
@@ -82,6 +82,12 @@ def latest_start(forecast: str) -> str | None:
     """Returns the latest start of a forecast (RFC 3339); None if it knows none."""
     found = _FORECAST.fullmatch(forecast)
     return found.group("latest") if found else None
+
+
+def earliest_start(forecast: str) -> str | None:
+    """Returns the earliest start of a forecast (RFC 3339); None if there is none."""
+    found = _FORECAST.fullmatch(forecast)
+    return found.group("earliest") or found.group("open") if found else None
 
 
 def add_gangs(world: World, groups: Iterable[PodGroup], reasons: Iterable[tuple[str, str]]) -> None:

@@ -15,6 +15,8 @@ HOST = [128_000, 1024 << 30, 8]
 HOSTS_OF_RACK, RACKS_OF_BLOCK = 16, 20
 FLAVOR, TOPOLOGY = "gpu-h100", "datacenter"
 LEVELS = ["cloud.example.com/topology-block", "cloud.example.com/topology-rack", "kubernetes.io/hostname"]
+RESERVED_RACK = 13
+RESERVATION = {"name": "rack-13-firmware", "start": "2030-03-01T06:00:00Z", "end": "2030-03-01T10:00:00Z"}
 QUEUES = ["research", "training-large", "training-small", "inference", "evaluation", "batch", "robotics", "speech"]
 TEAMS = ["team-a", "team-b", "vision", "language"]
 NOW = "2026-11-25T20:00:00Z"
@@ -44,18 +46,21 @@ def workload(number: int, rng: Random, pods: int, state: str = "Admitted") -> di
         "state": state,
         "reason": state,
         "message": "The workload is admitted",
+        "hint": "",
         "since": NOW,
         "created": f"2026-11-25T{10 + number % 10:02d}:{number % 60:02d}:00Z",
+        "notes": [],
         "position": None,
+        "earliestStart": None,
         "expectedStart": None,
     }
 
 
-def expected(number: int) -> str | None:
-    """Returns the expected start of every third workload, within two hours from now."""
+def expected(number: int, share: float = 1.0) -> str | None:
+    """Returns the expected start of every third workload, within two hours from now, or a share of the time until then."""
     if number % 3:
         return None
-    return (datetime.now(UTC) + timedelta(minutes=number * 7 % 120 + 1)).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return (datetime.now(UTC) + timedelta(minutes=(number * 7 % 120 + 1) * share)).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 class MadeCluster:
@@ -78,6 +83,8 @@ class MadeCluster:
         self.why: dict[str, str] = {}
         self.rows: dict[str, dict[str, Any]] = {}
         self.runs: list[list[tuple[str, str, int, list[int]]]] = [[] for _ in range(hosts)]
+        self.reservations = [RESERVATION]
+        self.reserved = {host: [0] for host in range(hosts) if host // HOSTS_OF_RACK == RESERVED_RACK}
         self._fill(rng)
         for number in range(waiting):
             self._wait(10_000 + number, rng, hosts)
@@ -130,7 +137,7 @@ class MadeCluster:
         row["message"] = WAIT.format(hosts=hosts, out=hosts - 12)
         row["hint"] = HINT if number % 2 else ""
         row["position"] = number % 9 + 1
-        row["expectedStart"] = expected(number)
+        row["earliestStart"], row["expectedStart"] = expected(number, 0.4), expected(number)
         self.rows[f"{row['namespace']}/{row['name']}"] = row
 
     def tree(self) -> dict[str, Any]:
@@ -150,12 +157,14 @@ class MadeCluster:
                 "domain": self.domain,
                 "state": self.state,
                 "why": self.why,
+                "reserved": {str(host): held for host, held in self.reserved.items()},
                 **{
                     name: [[host[column] for host in amounts] for column in columns]
                     for name, amounts in self.amounts().items()
                 },
             },
             "workloads": [[key, row["clusterQueue"]] for key, row in self.rows.items()],
+            "reservations": self.reservations,
             "runs": {
                 "host": [run[0] for run in runs],
                 "workload": [keys[run[1]] for run in runs],
@@ -180,6 +189,7 @@ class MadeCluster:
                     "state": self.state[host],
                     "why": self.why.get(str(host), ""),
                     "runs": self.runs[host],
+                    "reserved": [self.reservations[one] for one in self.reserved.get(host, [])],
                     **{name: amounts[host] for name, amounts in self.amounts().items()},
                 }
                 for host in hosts

@@ -29,7 +29,8 @@ class StandIn:
     """Serves one made-up cluster. `token` is asked for if it is not empty; `hidden` namespaces are refused.
 
     A `tenant` may see neither nodes nor ClusterQueues. A `bare` cluster has neither flavors nor queues. While `refuse` is set,
-    all requests to the API fail.
+    all requests to the API fail. Streams begin once `begin` is set; `ahead` is how many changes
+    their first event knows that a tree read before lacks.
     """
 
     def __init__(
@@ -42,7 +43,9 @@ class StandIn:
     ) -> None:
         self.cluster, self.token, self.hidden, self.bare = cluster, token, hidden, bare
         self.tenant = tenant
-        self.refuse = False
+        self.refuse, self.ahead = False, 0
+        self.begin = asyncio.Event()
+        self.begin.set()
         self.listeners: set[asyncio.Queue[bytes]] = set()
         self.asked: list[Any] = []
 
@@ -130,7 +133,10 @@ class StandIn:
         with suppress(ConnectionResetError):
             try:
                 await response.prepare(request)
-                await response.write(b'event: hello\ndata: {"version": 1}\n\n')
+                await self.begin.wait()
+                version = self.cluster.version + self.ahead
+                hello = {"version": version, "trees": {FLAVOR: version}}
+                await response.write(f"event: hello\ndata: {json.dumps(hello)}\n\n".encode())
                 while True:
                     if not (piece := await listener.get()):
                         break

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -28,10 +29,23 @@ def a_large(cluster: MadeCluster) -> str:
     return f"{row['namespace']}/{row['name']}"
 
 
+def in_minutes(minutes: float | None) -> str | None:
+    """A time so many minutes from now."""
+    return None if minutes is None else (datetime.now(UTC) + timedelta(minutes=minutes)).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
 async def picture(page: Any) -> None:
     """Waits until the picture is painted."""
     await page.wait_for_function(
         "() => performance.getEntriesByName('stowage:paint').some((one) => one.detail.hosts > 0)"
+    )
+
+
+async def asked(found: Opened, end: str, times: int) -> None:
+    """Waits until the page has asked for an address with this end so many times."""
+    await found.page.wait_for_function(
+        "([end, times]) => performance.getEntriesByType('resource').filter((one) => one.name.endsWith(end)).length >= times",
+        arg=[end, times],
     )
 
 
@@ -94,6 +108,84 @@ async def test_a_change_appears_and_leaves_zoom_and_focus(opened: Opener) -> Non
     assert await at(found) == "b00/r003"
     assert await found.page.evaluate("() => document.activeElement.tagName") == "CANVAS"
     assert (await found.page.locator("[role=treeitem]").last.inner_text()).split(",")[0] == focused.split(",")[0]
+
+
+@pytest.mark.parametrize(
+    ("ahead", "times"), [pytest.param(0, 1, id="current"), pytest.param(3, 2, id="older than the events")]
+)
+async def test_the_tree_is_read_before_the_events_and_again_only_if_it_lacks_a_change(
+    ahead: int, times: int, opened: Opener
+) -> None:
+    found = await opened(MadeCluster(64))
+    found.stand_in.ahead = ahead
+    found.stand_in.begin.clear()
+    await found.go("topology")
+    await picture(found.page)
+    found.stand_in.begin.set()
+    await asked(found, "v1/topology", 2)
+    await asked(found, f"/topology/{FLAVOR}", times)
+    # A change of what was read last is shown, whichever reading it was.
+    found.stand_in.cluster.version += ahead
+    found.stand_in.cluster.state[3], found.stand_in.cluster.why["3"] = 2, "NotReady"
+    found.stand_in.send("topology", found.stand_in.cluster.change([3]))
+    await found.go(f"topology/{FLAVOR}?at=b00/r000/node-00003")
+    await found.page.locator(".side").get_by_text("NotReady").first.wait_for(timeout=5000)
+    assert sum(url.endswith(f"/topology/{FLAVOR}") for url in found.requests) == times
+
+
+async def test_a_reserved_rack_says_by_what_and_until_when(opened: Opener) -> None:
+    found = await opened(MadeCluster(400))
+    await found.go("topology?at=b00/r013")
+    side = found.page.locator(".side")
+    await side.get_by_text("rack-13-firmware").wait_for()
+    assert "16 hosts, 1 Mar 2030" in await found.text(".side")
+    await found.page.get_by_role("button", name="reserved for a time").wait_for()
+    cluster = found.stand_in.cluster
+    cluster.reserved.clear()
+    found.stand_in.send("topology", cluster.change(list(range(208, 224))))
+    await side.get_by_text("rack-13-firmware").wait_for(state="detached", timeout=5000)
+
+
+REFUSED = "3 of 16 pods do not exist: pods is forbidden: exceeded quota"
+
+
+async def test_a_job_that_is_admitted_and_lacks_pods_is_found_among_those_that_wait(opened: Opener) -> None:
+    cluster = MadeCluster(400)
+    key = a_large(cluster)
+    cluster.rows[key]["notes"] = [{"type": "PodsNotCreated", "reason": "CreationRefused", "message": REFUSED}]
+    found = await opened(cluster)
+    await found.go("waiting?reason=PodsNotCreated")
+    row = found.page.locator(WAITS, has_text=REFUSED)
+    await row.get_by_text("PodsNotCreated").wait_for()
+    await row.get_by_role("link").click()
+    await found.page.get_by_text(f"CreationRefused: {REFUSED}").wait_for()
+    cluster.rows[key]["notes"] = []
+    found.stand_in.send("workloads", {"changed": [cluster.rows[key]], "removed": []})
+    await found.page.get_by_text(REFUSED).wait_for(state="detached", timeout=5000)
+
+
+@pytest.mark.parametrize(
+    ("earliest", "latest", "said"),
+    [
+        pytest.param(5.5, 42.5, r"in 5 min – 42 min", id="an interval"),
+        pytest.param(None, 42.5, r"within 42 min", id="a latest start alone"),
+        pytest.param(-5, 42.5, r"within 42 min", id="the earliest has passed"),
+        pytest.param(5.5, None, r"in 5 min or later", id="no latest start is known"),
+        pytest.param(-5, -1, r"due now", id="both have passed"),
+    ],
+)
+async def test_an_expected_start_is_shown_as_an_interval(
+    earliest: float | None, latest: float | None, said: str, opened: Opener
+) -> None:
+    cluster = MadeCluster(64)
+    key = a_waiting(cluster)
+    cluster.rows[key] |= {"earliestStart": in_minutes(earliest), "expectedStart": in_minutes(latest)}
+    found = await opened(cluster)
+    await found.go("waiting")
+    row = found.page.locator(WAITS, has_text=key)
+    await row.get_by_text(said).wait_for()
+    await row.get_by_role("link").click()
+    await found.page.locator("dd", has_text=said).wait_for()
 
 
 async def test_a_workload_that_is_admitted_leaves_the_list_and_its_page_changes(opened: Opener) -> None:

@@ -14,6 +14,7 @@ import pytest
 
 from admission.dashboard.openapi import document
 from admission.dashboard.routes import EVENTS, PREFIX, ROUTES, Route
+from api.kube.resources import ADVANCE_RESERVATIONS
 from tests.admission.dashboard.small_cluster import HIDDEN, RACK, Served, served
 
 JOB = {"name": "x", "namespace": "team", "queue": "lq", "pods": 8, "requests": {"cpu": "1"}}
@@ -170,3 +171,20 @@ async def test_a_user_of_workloads_alone_gets_no_changes_of_nodes_or_queues() ->
     async with served() as found, asyncio.timeout(20):
         seen = await events(found, "reader", "workloads")
         assert [name for name, _ in seen] == ["workloads"]
+
+
+@pytest.mark.parametrize(("token", "name"), [("admin", "hidden-plan"), ("tenant", "")])
+async def test_a_reservation_is_named_to_those_who_may_list_reservations(token: str, name: str) -> None:
+    """Hosts are the tenant's to see, and that something reserves them; by `kubectl` it could not read what."""
+    spec = {"nodeLabels": {RACK: "r0"}, "start": "2031-01-01T00:00:00Z", "end": "2031-01-02T00:00:00Z"}
+    async with served() as found, asyncio.timeout(20):
+        found.cluster.add(ADVANCE_RESERVATIONS, {"metadata": {"name": "hidden-plan"}, "spec": spec})
+        seen = dict(await events(found, token, "topology"))
+        (host,) = [each for each in seen["topology"]["hosts"] if each["i"] == 0]
+        tree = await found.get("topology/tas", token)
+        told = {"name": name, "start": spec["start"] if name else "", "end": spec["end"] if name else ""}
+        assert host["reserved"] == tree["reservations"] == [told]
+        assert tree["hosts"]["reserved"] == {"0": [0], "1": [0]}
+        (one,) = (await found.get("hosts/n0", token))["items"]
+        assert one["reservations"] == [told]
+        assert (await found.get("hosts/n2", token))["items"][0]["reservations"] == []

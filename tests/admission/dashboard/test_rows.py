@@ -41,25 +41,29 @@ async def test_a_waiting_row_has_the_controllers_hint() -> None:
 
 
 TOLD = "expected to start between 2026-01-01T10:00:00Z and 2026-01-01T10:40:00Z, with 90% confidence"
-LATEST = "2026-01-01T10:40:00Z"
+FIRST, LATEST = "2026-01-01T10:00:00Z", "2026-01-01T10:40:00Z"
 EARLIEST_ONLY = "expected to start at 2026-01-01T10:00:00Z or later; no latest start is known"
 RESERVED = "no quota; expected to start at 2026-01-01T11:00:00Z or before"
 BEHIND = "would delay team/a, which comes before it and is expected to start at 2026-01-01T09:00:00Z or before"
 
 
 @pytest.mark.parametrize(
-    ("waits", "told", "expected"),
+    ("waits", "told", "expected", "earliest"),
     [
-        pytest.param("no quota", TOLD, LATEST, id="the latest start of the forecast"),
-        pytest.param(RESERVED, TOLD, "2026-01-01T11:00:00Z", id="a reserved start comes first"),
-        pytest.param(BEHIND, "", None, id="not the start of the workload before it"),
-        pytest.param(BEHIND, TOLD, LATEST, id="its own forecast, not the start of the workload before it"),
-        pytest.param("no quota", EARLIEST_ONLY, None, id="no latest start is known"),
-        pytest.param("no quota", f"{TOLD} <b>and more</b>", None, id="not the words of the forecaster"),
-        pytest.param("no quota", TOLD.replace("0", "\u0660"), None, id="digits of another script"),
+        pytest.param(
+            "no quota", TOLD, LATEST, FIRST, id="the interval of the forecast: its latest start of the forecast"
+        ),
+        pytest.param(RESERVED, TOLD, "2026-01-01T11:00:00Z", None, id="a reserved start comes first"),
+        pytest.param(BEHIND, "", None, None, id="not the start of the workload before it"),
+        pytest.param(BEHIND, TOLD, LATEST, FIRST, id="its own forecast, not the start of the workload before it"),
+        pytest.param("no quota", EARLIEST_ONLY, None, FIRST, id="no latest start is known"),
+        pytest.param("no quota", f"{TOLD} <b>and more</b>", None, None, id="not the words of the forecaster"),
+        pytest.param("no quota", TOLD.replace("0", "\u0660"), None, None, id="digits of another script"),
     ],
 )
-async def test_a_row_has_the_latest_start_that_is_expected(waits: str, told: str, expected: str | None) -> None:
+async def test_a_row_has_the_start_that_is_expected(
+    waits: str, told: str, expected: str | None, earliest: str | None
+) -> None:
     """Issue 21, part 3."""
     states = [condition("QuotaReserved", "False", "WaitingForQuota", waits)]
     states += [condition("stowage.dev/ExpectedStart", "True", "Forecast", told)] if told else []
@@ -67,9 +71,46 @@ async def test_a_row_has_the_latest_start_that_is_expected(waits: str, told: str
     wire["metadata"] |= {"namespace": "team"}
     async with served() as found:
         found.cluster.add(WORKLOADS, wire)
-        assert (await listed(found))["w"]["expectedStart"] == expected
+        row = (await listed(found))["w"]
+        assert (row["earliestStart"], row["expectedStart"]) == (earliest, expected)
         entries = {one["name"]: one["expectedStart"] for one in (await found.get("forecast"))["items"]}
         assert entries == ({} if expected is None else {"w": expected})
+
+
+REFUSED = "3 of 8 pods do not exist: exceeded quota: pods"
+
+
+@pytest.mark.parametrize(
+    ("state", "noted"),
+    [
+        pytest.param(
+            ("PodsNotCreated", "True", "CreationRefused", REFUSED), True, id="pods that the API server refuses"
+        ),
+        pytest.param(("PodsNotCreated", "False", "Created", "all exist"), False, id="no longer"),
+        pytest.param(("PodsUnschedulable", "True", "Unschedulable", "0/4 nodes"), True, id="pods that no node takes"),
+        pytest.param(("PodsHeld", "True", "RankUnknown", "no rank"), True, id="pods behind their gate"),
+        pytest.param(("Moving", "True", "PlaceHeld", "leaves b0/r1 for team/wide"), True, id="a move"),
+        pytest.param(("Moving", "False", "Moved", "has left"), False, id="a move that was made"),
+        pytest.param(("SpareHosts", "False", "TooFewHosts", "1 of 2 not held"), True, id="too few spare hosts"),
+        pytest.param(("TopologyKept", "False", "NodesRelabelled", "n0 left r0"), True, id="nodes that were relabelled"),
+    ],
+)
+async def test_an_admitted_row_says_what_its_pods_lack(state: tuple[str, str, str, str], noted: bool) -> None:
+    """A job that is admitted and does not run must not look like one that runs."""
+    kind, status, reason, message = state
+    states = [condition("QuotaReserved", "True", "QuotaReserved"), condition("Admitted", "True", "Admitted")]
+    states.append(condition(f"stowage.dev/{kind}", status, reason, message))
+    over = [*states, condition("Finished", "True", "JobFinished", "done")]
+    async with served() as found:
+        for name, conditions in (("w", states), ("over", over)):
+            wire = workload(name, queue="lq", count=8, conditions=conditions).to_wire()
+            wire["metadata"] |= {"namespace": "team"}
+            found.cluster.add(WORKLOADS, wire)
+        expected = [{"type": kind, "reason": reason, "message": message}] if noted else []
+        row = (await listed(found))["w"]
+        assert (row["state"], row["notes"]) == ("Admitted", expected)
+        assert (await found.get("workloads/team/w"))["notes"] == expected
+        assert (await found.get("workloads/team/over"))["notes"] == []
 
 
 async def test_the_list_is_sorted_again_only_after_a_change(monkeypatch: pytest.MonkeyPatch) -> None:

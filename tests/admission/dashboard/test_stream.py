@@ -108,3 +108,23 @@ async def stream(found: Served, token: str) -> AsyncIterator[aiohttp.ClientRespo
         assert response.status == 200
         assert await response.content.readline() == b"event: hello\n"
         yield response
+
+
+@pytest.mark.parametrize(("token", "trees"), [("admin", {"tas"}), ("reader", set[str]())])
+async def test_the_first_event_says_which_trees_are_old(token: str, trees: set[str]) -> None:
+    """A page reads the tree before it follows the changes: what came in between it sees by the versions."""
+    async with served() as found, asyncio.timeout(30):
+        before = json.loads((await found.ask("/api/v1/topology/tas"))[1])["version"]
+        found.cluster.node("n0", "r0", cordoned=True)
+        await found.dashboard.renew()
+        async with stream(found, token) as reads:
+            data = json.loads((await reads.content.readline()).removeprefix(b"data: "))
+        assert data["trees"].keys() == trees
+        assert all(before < version <= data["version"] for version in data["trees"].values())
+
+
+async def test_a_tree_of_a_process_that_ended_is_old() -> None:
+    async with served() as found:
+        before = json.loads((await found.ask("/api/v1/topology/tas"))[1])["version"]
+    async with served() as found:
+        assert json.loads((await found.ask("/api/v1/topology/tas"))[1])["version"] > before

@@ -1,7 +1,12 @@
-"""Which changes of nodes the stream tells: nothing, a row, or a structure that is to be read again. Issue 20, line 1."""
+"""Which changes of nodes the stream tells: nothing, a row, or a structure that is to be read again. Issue 20, line 1.
+
+And advance reservations: the hosts that they hold, from when they are made until they end.
+"""
 
 from __future__ import annotations
 
+import json
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -11,7 +16,8 @@ from admission.dashboard import trees
 from admission.dashboard.cluster import of_objects
 from admission.dashboard.dashboard import Dashboard, Facts
 from admission.dashboard.viewer import Permissions
-from api.kube.resources import NODES
+from api.kube.resources import ADVANCE_RESERVATIONS, NODES
+from api.meta import rfc3339
 from api.names import HOSTNAME_LABEL
 from tests.admission.dashboard.small_cluster import BLOCK, RACK, SmallCluster
 from tests.api.kube.clock import until
@@ -107,3 +113,70 @@ async def test_a_structure_whose_pause_has_ended_is_read_without_another_change(
         node(cluster, "n9")
         await until(lambda: "n9" in dashboard.trees.by_flavor["tas"].names)
     assert dashboard.trees.due_in() is None
+
+
+def reserve(cluster: SmallCluster, start: float, end: float, name: str = "firmware", queue: str = "") -> None:
+    """Reserves rack r0 from `start` until `end`, in seconds from now."""
+    now = time.time()
+    spec = {"nodeLabels": {RACK: "r0"}, "start": rfc3339(now + start), "end": rfc3339(now + end)}
+    cluster.add(
+        ADVANCE_RESERVATIONS, {"metadata": {"name": name}, "spec": spec | ({"clusterQueue": queue} if queue else {})}
+    )
+
+
+def reserved(dashboard: Dashboard) -> dict[str, list[str]]:
+    """The names of the reservations of each host that has some."""
+    tree = dashboard.trees.by_flavor["tas"]
+    held = zip(tree.names, tree.rows, strict=True)
+    return {host: [name for name, _, _ in row.reserved] for host, row in held if row.reserved}
+
+
+BOTH = {"n0": ["firmware"], "n1": ["firmware"]}
+
+
+async def test_the_hosts_of_a_reservation_are_told_as_rows() -> None:
+    cluster, dashboard = await began()
+    found = await told(dashboard, lambda: reserve(cluster, 600, 1200))
+    assert reserved(dashboard) == BOTH
+    (data,) = [json.loads(line[6:]) for line in found.splitlines() if line.startswith(b"data: ") and b"hosts" in line]
+    assert {each["i"]: [one["name"] for one in each["reserved"]] for each in data["hosts"]} == {
+        0: ["firmware"],
+        1: ["firmware"],
+    }
+    assert b"structure" not in found
+    # Of a change of its times too; not of a status that is written anew.
+    assert await told(dashboard, lambda: reserve(cluster, 600, 1800)) != b""
+    assert await told(dashboard, lambda: reserve(cluster, 600, 1800, name="other")) != b""
+    assert reserved(dashboard) == {"n0": ["firmware", "other"], "n1": ["firmware", "other"]}
+
+
+async def test_a_node_that_joins_a_reserved_rack_is_reserved() -> None:
+    cluster, dashboard = await began()
+    reserve(cluster, 600, 1200)
+    node(cluster, "n9")
+    await dashboard.renew()
+    assert reserved(dashboard) == BOTH | {"n9": ["firmware"]}
+
+
+async def test_a_reservation_ends_by_its_time_alone() -> None:
+    """The controller writes its status then, but the page must not depend on a controller that runs."""
+    cluster, dashboard = await began()
+    reserve(cluster, -5, 3)
+    async with running(dashboard.run()):
+        await until(lambda: reserved(dashboard) == BOTH)
+        await until(lambda: reserved(dashboard) == {})
+    assert dashboard.cluster.due_in(time.time()) is None
+
+
+async def test_a_reservation_that_begins_charges_its_queue_on_the_page() -> None:
+    cluster, dashboard = await began()
+    reserve(cluster, 2, 600, queue="cq-idle")
+
+    def used() -> int:
+        node = dashboard.cluster.ledger.quota.node("cq-idle")
+        return 0 if node is None else node.usage.get(("tas", "cpu"), 0)
+
+    async with running(dashboard.run()):
+        await until(lambda: reserved(dashboard) == BOTH)
+        assert used() == 0
+        await until(lambda: used() == 16_000)

@@ -32,9 +32,11 @@ export function watch(key: string, changed: () => void): () => void {
 export const keyOf = (row: { namespace: string; name: string }): string => `${row.namespace}/${row.name}`;
 
 const WAITS = new Set(['Pending', 'Evicted', 'Reserved']);
+/** Notes of admitted workloads whose pods do not run all the same. */
+const HELD_BACK = new Set(['PodsNotCreated', 'PodsUnschedulable', 'PodsHeld', 'Moving']);
 export const waiting = computed(() => {
   const all = workloads.value.data;
-  return all === null ? null : [...all.values()].filter((row) => WAITS.has(row.state));
+  return all === null ? null : [...all.values()].filter((row) => WAITS.has(row.state) || row.notes.some((note) => HELD_BACK.has(note.type)));
 });
 
 /** How long the first reading waits for the events, in milliseconds. */
@@ -43,11 +45,27 @@ const PATIENCE = 1500;
 const flavorsUnread = (): boolean => topologies.flavors.value.data === null && !topologies.flavors.value.loading;
 
 function everything(): void {
-  session.refresh();
   topologies.refresh();
+  allElse();
+}
+
+function allElse(): void {
+  session.refresh();
   rows.refresh();
   queues.refresh();
   for (const callbacks of watchers.values()) callbacks.forEach((changed) => changed());
+}
+
+/** The first event of the first connection has the versions of the trees from which on changes are told. */
+function begun(message: Message): void {
+  let trees: Record<string, number> | undefined;
+  try {
+    trees = (JSON.parse(message.data) as { trees?: Record<string, number> }).trees;
+  } catch {
+    // an older server: what was read may lack something
+  }
+  if (trees === undefined) topologies.refresh();
+  else topologies.confirm(trees);
 }
 
 function receive(message: Message): void {
@@ -87,14 +105,21 @@ export function start(): void {
     stop?.();
     for (const source of [session, rows, queues]) source.clear();
     topologies.clear();
-    // Read once events arrive, so that none is missed; where a proxy holds them back, there is a picture all the same.
+    // Read once events arrive, so that none is missed; where a proxy holds them back, there is a picture all the same. The
+    // picture does not wait: the first event says whether it lacks something.
+    let first = true;
     const anyway = setTimeout(everything, PATIENCE);
     const end = listen('api/v1/events', {
       opened: () => {
         clearTimeout(anyway);
-        everything();
+        if (first) allElse();
+        else everything();
       },
-      received: receive,
+      received: (message) => {
+        if (first) begun(message);
+        else receive(message);
+        first = false;
+      },
       state: (state, why) => {
         link.value = { state, why };
         if (state === 'lost') {
@@ -103,6 +128,7 @@ export function start(): void {
         }
       },
     });
+    topologies.begin();
     stop = () => {
       clearTimeout(anyway);
       end();

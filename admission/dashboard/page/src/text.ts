@@ -7,6 +7,8 @@ export function halves(line: string): [string, string] {
   return at < 0 ? [line, ''] : [line.slice(0, at), line.slice(at + joint.length)];
 }
 
+/** A space at which no line breaks. */
+const NO_BREAK = '\u00a0';
 const BINARY = ['', 'Ki', 'Mi', 'Gi', 'Ti', 'Pi'];
 const BYTES = new Set(['memory', 'ephemeral-storage', 'storage']);
 const whole = new Intl.NumberFormat('en', { maximumFractionDigits: 0 });
@@ -59,6 +61,21 @@ export function untilText(time: string | null | undefined, now: number): string 
   const at = time == null ? NaN : Date.parse(time);
   if (Number.isNaN(at)) return '';
   return at <= now ? 'due now' : `in ${durationText((at - now) / 1000)}`;
+}
+
+/** An expected start as an interval, as far as its two ends are known: `in 5 min – 2 h 0 min`. Empty if neither is. */
+export function startText(earliest: string | null, latest: string | null, now: number): string {
+  const [from, to] = [earliest, latest].map((time) => (time === null ? NaN : (Date.parse(time) - now) / 1000)) as [number, number];
+  const last = (seconds: number): string => durationText(seconds).replaceAll(' ', NO_BREAK);
+  if (Number.isNaN(to)) return Number.isNaN(from) ? '' : from > 0 ? `in${NO_BREAK}${last(from)} or${NO_BREAK}later` : 'any time';
+  if (to <= 0) return 'due now';
+  return from > 0 && last(from) !== last(to) ? `in${NO_BREAK}${last(from)}${NO_BREAK}– ${last(to)}` : `within ${last(to)}`;
+}
+
+/** The two ends of an expected start, for those who need the times themselves. */
+export function startMoments(earliest: string | null, latest: string | null): string {
+  const [from, to] = [momentText(earliest), momentText(latest)];
+  return from === '' ? (to === '' ? '' : `at ${to} at the latest`) : to === '' ? `not before ${from}` : `${from} to ${to}`;
 }
 
 export function momentText(time: string | null | undefined): string {

@@ -4,11 +4,30 @@ import { useEffect } from 'preact/hooks';
 import { signal } from '@preact/signals';
 import type { FlavorEntry, TreeChange, WireTree } from './api/wire';
 import { Source } from './answers';
+import { route } from './route';
 import { changed, treeOf } from './tree/read';
 import type { Tree } from './tree/model';
 
-const list = new Source<FlavorEntry[]>('api/v1/topology', (body: never) => (body as { flavors: FlavorEntry[] }).flavors);
+const list = new Source<FlavorEntry[]>('api/v1/topology', (body: never) => {
+  const found = (body as { flavors: FlavorEntry[] }).flavors;
+  ahead(found);
+  return found;
+});
 export const flavors = list.answer;
+
+/** The flavor that the topology shows by default. */
+export const chosen = (known: readonly FlavorEntry[], wanted: string | undefined): string | null =>
+  wanted === undefined ? (known[0]?.name ?? null) : (known.find((one) => one.name === wanted)?.name ?? null);
+
+/** Asks for the tree that the topology will show at once, without a turn of painting in between. */
+function ahead(known: readonly FlavorEntry[]): void {
+  const [view = 'topology', wanted] = route.value.path;
+  const flavor = view === 'topology' ? chosen(known, wanted) : null;
+  if (flavor === null) return;
+  const { source } = of(flavor);
+  const { data, error, loading } = source.answer.value;
+  if (data === null && error === null && !loading) source.refresh();
+}
 
 /** What is known of one flavor; changes that come while its tree is being read are applied after it. */
 interface Kept {
@@ -18,6 +37,8 @@ interface Kept {
   next: TreeChange[];
   /** When changes were last shown. */
   shown: number;
+  /** What a tree must have at least: older ones lack changes from before the events began. */
+  least: number;
 }
 
 const kept = new Map<string, Kept>();
@@ -31,12 +52,15 @@ function of(flavor: string): Kept {
       early: [],
       next: [],
       shown: -Infinity,
+      least: -Infinity,
       source: new Source(`api/v1/topology/${encodeURIComponent(flavor)}`, (body: never) => {
         const wire = body as WireTree;
         const begun = performance.now();
         let tree = treeOf(wire);
         for (const change of made.early) if (change.version > wire.version) tree = changed(tree, change) ?? tree;
         made.early = [];
+        if (wire.version < made.least) made.source.refresh();
+        made.least = -Infinity;
         performance.measure('stowage:read', { start: begun });
         return { tree, version: wire.version };
       }),
@@ -64,6 +88,22 @@ export function useTree(flavor: string): { tree: Tree | null; error: Error | nul
 export function refresh(): void {
   list.refresh();
   for (const { source } of kept.values()) source.refresh();
+}
+
+/** Reads the flavors, and so the tree that is shown, before the events have begun: `confirm` finds what that missed. */
+export function begin(): void {
+  list.refresh();
+}
+
+/** Reads those trees again that are older than the events, which began with these versions by flavor. */
+export function confirm(versions: Readonly<Record<string, number>>): void {
+  list.refresh();
+  for (const [flavor, entry] of kept) {
+    const least = versions[flavor] ?? -Infinity;
+    const { data, loading } = entry.source.answer.value;
+    if (loading) entry.least = least;
+    else if (data === null || data.version < least) entry.source.refresh();
+  }
 }
 
 export function structure(flavor: string): void {

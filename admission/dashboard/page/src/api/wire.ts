@@ -15,6 +15,13 @@ export interface FlavorEntry {
   hosts: number;
 }
 
+/** What holds hosts for a time; empty texts where the user may not see it. */
+export interface Reservation {
+  name: string;
+  start: string;
+  end: string;
+}
+
 /** Columns instead of records: 15,000 hosts are read in a fraction of the time. */
 export interface WireTree {
   flavor: string;
@@ -30,6 +37,8 @@ export interface WireTree {
     /** 0 usable, 1 cordoned, 2 failed */
     state: number[];
     why: Record<string, string>;
+    /** Positions in `reservations`. */
+    reserved: Record<string, number[]>;
     total: number[][];
     used: number[][];
     foreign: number[][];
@@ -37,6 +46,7 @@ export interface WireTree {
   };
   /** Key (empty where the user may not see it) and ClusterQueue. */
   workloads: [string, string][];
+  reservations: Reservation[];
   runs: { host: number[]; workload: number[]; pods: number[]; amounts: number[][] };
 }
 
@@ -49,12 +59,20 @@ export interface WireHost {
   foreign: number[];
   held: number[];
   runs: [string, string, number, number[]][];
+  reserved: Reservation[];
 }
 
 export interface TreeChange {
   flavor: string;
   version: number;
   hosts: WireHost[];
+}
+
+/** What a workload with quota lacks. */
+export interface RowNote {
+  type: string;
+  reason: string;
+  message: string;
 }
 
 export interface WorkloadRow {
@@ -70,9 +88,12 @@ export interface WorkloadRow {
   message: string;
   /** The first line of its explanation; empty until the controller has written one. */
   hint: string;
+  notes: RowNote[];
   since: string | null;
   created: string | null;
   position: number | null;
+  earliestStart: string | null;
+  /** The latest start that is expected. */
   expectedStart: string | null;
 }
 

@@ -3,7 +3,7 @@
 import type { JSX } from 'preact';
 import { useEffect, useId, useLayoutEffect, useRef, useState } from 'preact/hooks';
 import { dark } from '../theme';
-import { amountText, percentText, plural } from '../text';
+import { amountText, momentText, percentText, plural } from '../text';
 import type { Looks, Mode } from './looks';
 import { free, presences, sum, tightest, type Place, type Tree } from './model';
 import { Picture } from './picture';
@@ -50,10 +50,14 @@ export function TreeCanvas(props: CanvasProps): JSX.Element {
   }, []);
 
   const { tree, mode, resource, only, marked, at } = props;
-  useLayoutEffect(() => picture.current?.show(tree, { mode, resource, only, marked }), [tree, mode, resource, only, marked]);
+  useLayoutEffect(() => picture.current?.show(tree, { mode, resource, only, marked }, at), [tree, mode, resource, only, marked]);
   useLayoutEffect(() => picture.current?.select(at), [at, tree.flavor]);
   const isDark = dark.value;
-  useEffect(() => picture.current?.recolor(), [isDark]);
+  const painted = useRef(isDark);
+  useEffect(() => {
+    if (painted.current !== isDark) picture.current?.recolor();
+    painted.current = isDark;
+  }, [isDark]);
 
   // The places of the hovered tip and of the focus are of an older tree after a change: take the new ones.
   const fresh = (place: Place | null | undefined): Place | null => (place == null ? null : (tree.places.get(place.path) ?? null));
@@ -119,6 +123,7 @@ function spoken(tree: Tree, place: Place, chosen: number): string {
   else if (place.host.health !== 'ok') parts.push(place.host.health);
   parts.push(`${amountText(name, totals.free[resource] ?? 0)} of ${amountText(name, totals.total[resource] ?? 0)} ${name} free`);
   if (totals.failed > 0 && place.host === null) parts.push(`${totals.failed} failed`);
+  if (totals.reserved > 0) parts.push(place.host === null ? `${totals.reserved} reserved` : 'reserved');
   if (place.host !== null) {
     const runs = presences(place);
     parts.push(runs.length === 0 ? 'nothing runs here' : runs.slice(0, 3).map(({ work, pods }) => `${plural(pods, 'pod')} of ${work.key || 'another namespace'}`).join(', '));
@@ -161,6 +166,9 @@ function TipBox({ tree, place, x, y, resource }: { tree: Tree; place: Place; x: 
           {amountText(tree.resources[at], free(host, at))} of {amountText(tree.resources[at], host.total[at]!)} {tree.resources[at]} free
           {' '}({percentText(free(host, at), host.total[at]!)})
         </div>
+      )}
+      {host !== null && host.reserved.length > 0 && (
+        <div class="soft">reserved{host.reserved.map(({ name, start }) => name === '' ? '' : ` from ${momentText(start)}: ${name}`).join(',')}</div>
       )}
       <div class="runs">
         {runs.slice(0, TIP_RUNS).map(({ work, pods }) => (

@@ -9,6 +9,8 @@ export interface Palette {
   used: Rgb;
   foreign: Rgb;
   held: Rgb;
+  reserved: Rgb;
+  reservedSign: string;
   failed: Rgb;
   cordoned: Rgb;
   block: string;
@@ -58,6 +60,8 @@ export function palette(): Palette {
     used: rgb('cell-used'),
     foreign: rgb('cell-foreign'),
     held: rgb('cell-held'),
+    reserved: rgb('cell-reserved'),
+    reservedSign: text('reserved-sign'),
     failed: rgb('cell-failed'),
     cordoned: rgb('cell-cordoned'),
     block: text('block'),

@@ -36,12 +36,14 @@ export interface Looks {
 }
 
 const STEPS = 8;
+const SIXTEENTHS = 16;
 const LEGEND: Record<Mode, number> = { state: 0, fullness: 0, queue: 14, job: 8 };
 const UNNAMED = 'another namespace';
 
 export const FREE = 'free';
+const RESERVED = 'reserved';
 const STATES: readonly (readonly [string, string])[] = [
-  [FREE, 'free'], ['used', 'used by workloads'], ['held', 'held for others'], ['foreign', 'foreign pods'],
+  [FREE, 'free'], ['used', 'used by workloads'], ['held', 'held for others'], ['foreign', 'foreign pods'], [RESERVED, 'reserved for a time'],
   ['cordoned', 'cordoned'], ['failed', 'failed'],
 ];
 
@@ -52,6 +54,16 @@ interface Part {
   work: Work | null;
 }
 
+/** What is made of a color, once for each. */
+function remembered<T>(made: (rgb: Rgb) => T): (rgb: Rgb) => T {
+  const known = new Map<Rgb, T>();
+  return (rgb) => {
+    let found = known.get(rgb);
+    if (found === undefined) known.set(rgb, (found = made(rgb)));
+    return found;
+  };
+}
+
 /** `only` dims all but one entry of the legend; `marked` all but these workloads. The legend counts hosts of `within`. */
 export function looksOf(
   tree: Tree, mode: Mode, resource: number, colors: Palette, only: string | null, marked: ReadonlySet<string> | null, within: Place,
@@ -59,8 +71,14 @@ export function looksOf(
   const table: string[] = [];
   const light: boolean[] = [];
   const numbers = new Map<string, number>();
+  // Most cells have one of a few colors, each one object: what is made of it once need not be made again for each cell.
+  const known = new Map<Rgb, number>();
   const intern = (rgb: Rgb): number => {
-    const text = css(rgb);
+    let number = known.get(rgb);
+    if (number === undefined) known.set(rgb, (number = numberOf(css(rgb), rgb)));
+    return number;
+  };
+  const numberOf = (text: string, rgb: Rgb): number => {
     let number = numbers.get(text);
     if (number === undefined) {
       number = table.length;
@@ -85,15 +103,22 @@ export function looksOf(
   const count = (key: string, rgb: Rgb): void => {
     if (!counted) return;
     const entry = counts.get(key);
-    if (entry === undefined) counts.set(key, { hosts: 1, color: css(rgb) });
+    if (entry === undefined) counts.set(key, { hosts: 1, color: table[intern(rgb)]! });
     else entry.hosts += 1;
   };
+  // Beside one workload all others are of no interest: they lose their colors as well.
+  const dim = remembered((rgb) => mix(marked === null ? rgb : colors.cordoned, colors.free, marked === null ? 0.82 : 0.68));
+  let alone = false; // a reserved host, when reserved hosts are to be seen alone
   const shown = (part: Part): Rgb => {
-    const dimmed = only !== null ? part.key !== only : marked !== null && !(part.work !== null && marked.has(part.work.key));
-    if (!dimmed) return part.rgb;
-    // Beside one workload all others are of no interest: they lose their colors as well.
-    return mix(marked === null ? part.rgb : colors.cordoned, colors.free, marked === null ? 0.82 : 0.68);
+    const dimmed = only !== null ? part.key !== only && !alone : marked !== null && !(part.work !== null && marked.has(part.work.key));
+    return dimmed ? dim(part.rgb) : part.rgb;
   };
+  const steps = remembered(() => remembered((): (number | undefined)[] => []));
+  const occupied = (ground: Rgb, rgb: Rgb, share: number): number => {
+    const step = Math.round(Math.min(1, share) * STEPS);
+    return (steps(ground)(rgb)[step] ??= intern(mix(ground, rgb, step / STEPS)));
+  };
+  const fullnesses = Array.from({ length: SIXTEENTHS + 1 }, (_, step) => fullness(step / SIXTEENTHS, colors));
 
   const partsOf = (host: Host): Part[] => {
     const at = resource >= 0 ? resource : tightest(host, tree.resources);
@@ -116,21 +141,22 @@ export function looksOf(
     }
     add('held', host.held[at]!, colors.held);
     add('foreign', host.foreign[at]!, colors.foreign);
+    // What is left of it is free, but not for everyone.
+    if (host.reserved.length > 0 && host.health === 'ok') add(RESERVED, free(host, at), colors.reserved);
     return parts;
   };
 
-  const inside = (leaf: Place): boolean => {
-    for (let one: Place | null = leaf; one !== null; one = one.parent) if (one === within) return true;
-    return false;
-  };
-  const cells = tree.leaves.map((leaf): Look => {
+  const cells = tree.leaves.map((leaf, number): Look => {
     const { host } = leaf;
-    counted = inside(leaf);
+    counted = number >= within.first && number < within.first + within.hosts;
     if (host === null) throw new Error('a leaf without a host');
+    const isReserved = host.reserved.length > 0;
+    alone = isReserved && only === RESERVED;
+    if (isReserved) count(RESERVED, colors.reserved);
     if (mode === 'fullness') {
       const at = resource >= 0 ? resource : tightest(host, tree.resources);
       const share = host.total[at]! > 0 ? 1 - free(host, at) / host.total[at]! : 0;
-      const rgb = fullness(Math.round(share * 16) / 16, colors);
+      const rgb = fullnesses[Math.round(Math.max(0, Math.min(1, share)) * SIXTEENTHS)]!;
       if (host.health === 'failed') {
         count('failed', colors.failed);
         return { small: intern(shown({ key: 'failed', share: 1, rgb: colors.failed, work: null })), segments: [] };
@@ -139,13 +165,17 @@ export function looksOf(
       return { small: number, segments: [{ color: number, share: 1, work: null }] };
     }
     const parts = partsOf(host);
-    for (const key of new Set(parts.map((part) => part.key))) count(key, parts.find((part) => part.key === key)!.rgb);
-    let occupied = 0;
+    parts.forEach((part, at) => {
+      if (part.key !== RESERVED && parts.findIndex((one) => one.key === part.key) === at) count(part.key, part.rgb);
+    });
+    let full = 0;
     let largest: Part | undefined;
     const segments: Segment[] = [];
     for (const part of parts) {
-      occupied += part.share;
-      if (largest === undefined || part.share > largest.share) largest = part;
+      if (part.key !== RESERVED) {
+        full += part.share;
+        if (largest === undefined || part.share > largest.share) largest = part;
+      }
       segments.push({ color: intern(shown(part)), share: part.share, work: part.work });
     }
     if (host.health !== 'ok') {
@@ -154,13 +184,11 @@ export function looksOf(
       const part = { key: host.health as string, share: 1, rgb, work: null };
       return { small: intern(shown(part)), segments: host.health === 'failed' ? [] : segments };
     }
-    if (largest === undefined) {
-      count(FREE, colors.free);
-      return { small: intern(colors.free), segments };
-    }
-    if (occupied < 0.999) count(FREE, colors.free);
-    const step = Math.round(Math.min(1, occupied) * STEPS) / STEPS;
-    return { small: intern(mix(colors.free, shown(largest), step)), segments };
+    const reserved = parts.find((part) => part.key === RESERVED);
+    const ground = reserved === undefined ? colors.free : shown(reserved);
+    if (!isReserved && full < 0.999) count(FREE, colors.free);
+    if (largest === undefined) return { small: intern(ground), segments };
+    return { small: occupied(ground, shown(largest), full), segments };
   });
 
   const legend: LegendEntry[] = [];

@@ -1,5 +1,7 @@
 // The tree of one flavor as the picture needs it: places (domains and hosts) with what their hosts hold.
 
+import type { Reservation } from '../api/wire';
+
 export type Health = 'ok' | 'cordoned' | 'failed';
 
 /** A workload that runs on hosts of the tree. `key` is empty where the user may not see its namespace. */
@@ -26,6 +28,7 @@ export interface Host {
   foreign: number[];
   held: number[];
   runs: Run[];
+  reserved: Reservation[];
 }
 
 export interface Place {
@@ -40,6 +43,10 @@ export interface Place {
   hosts: number;
   /** Its position among its siblings, from 0. */
   index: number;
+  /** The position of its first host in the leaves of the tree: those below a place follow each other. */
+  first: number;
+  /** What its hosts have together, until one of them changes. Only of domains. */
+  sum: Sum | null;
   // set by the layout, in pixels of the picture at its smallest scale
   x0: number;
   y0: number;
@@ -68,7 +75,7 @@ const order = new Intl.Collator('en', { numeric: true });
 export function newPlace(name: string, parent: Place | null, host: Host | null): Place {
   const path = parent === null ? '' : parent.parent === null ? name : parent.path + SEPARATOR + name;
   const depth = parent === null ? 0 : parent.depth + 1;
-  const place = { name, path, depth, parent, children: [], host, hosts: 0, index: 0, x0: 0, y0: 0, x1: 0, y1: 0, head: 0 };
+  const place = { name, path, depth, parent, children: [], host, hosts: 0, index: 0, first: 0, sum: null, x0: 0, y0: 0, x1: 0, y1: 0, head: 0 };
   parent?.children.push(place);
   return place;
 }
@@ -79,6 +86,7 @@ export function finish(root: Place): { leaves: Place[]; places: Map<string, Plac
   const places = new Map<string, Place>();
   const visit = (place: Place): number => {
     places.set(place.path, place);
+    place.first = leaves.length;
     if (place.host !== null) {
       leaves.push(place);
       place.hosts = 1;
@@ -98,16 +106,17 @@ export function finish(root: Place): { leaves: Place[]; places: Map<string, Plac
 
 export const byName = (a: string, b: string): number => order.compare(a, b);
 
-/** The leaves below a place. */
-export function* leavesOf(place: Place): Generator<Host> {
-  if (place.host !== null) yield place.host;
-  for (const child of place.children) yield* leavesOf(child);
+/** Calls back with each host at or below a place. */
+function eachHost(place: Place, take: (host: Host) => void): void {
+  if (place.host !== null) take(place.host);
+  else for (const child of place.children) eachHost(child, take);
 }
 
 export interface Sum {
   hosts: number;
   failed: number;
   cordoned: number;
+  reserved: number;
   total: number[];
   used: number[];
   foreign: number[];
@@ -121,26 +130,49 @@ export interface Sum {
 export const free = (host: Host, resource: number): number =>
   Math.max(0, host.total[resource]! - host.used[resource]! - host.foreign[resource]! - host.held[resource]!);
 
+/** What the hosts of a place have together. Read only: it is kept with the place. */
 export function sum(place: Place, resources: number): Sum {
+  if (place.sum !== null) return place.sum;
   const zeros = (): number[] => new Array<number>(resources).fill(0);
   const found: Sum = {
-    hosts: 0, failed: 0, cordoned: 0,
+    hosts: 0, failed: 0, cordoned: 0, reserved: 0,
     total: zeros(), used: zeros(), foreign: zeros(), held: zeros(), free: zeros(), unusable: zeros(),
   };
-  for (const host of leavesOf(place)) {
-    found.hosts += 1;
-    if (host.health === 'failed') found.failed += 1;
-    if (host.health === 'cordoned') found.cordoned += 1;
-    const rest = host.health === 'ok' ? found.free : found.unusable;
-    for (let resource = 0; resource < resources; resource += 1) {
-      found.total[resource]! += host.total[resource]!;
-      found.used[resource]! += host.used[resource]!;
-      found.foreign[resource]! += host.foreign[resource]!;
-      found.held[resource]! += host.held[resource]!;
-      rest[resource]! += free(host, resource);
-    }
+  if (place.host !== null) {
+    count(found, place.host, resources);
+    return found;
   }
+  for (const child of place.children) {
+    if (child.host === null) join(found, sum(child, resources));
+    else count(found, child.host, resources);
+  }
+  place.sum = found;
   return found;
+}
+
+function count(into: Sum, host: Host, resources: number): void {
+  into.hosts += 1;
+  if (host.health === 'failed') into.failed += 1;
+  if (host.health === 'cordoned') into.cordoned += 1;
+  if (host.reserved.length > 0) into.reserved += 1;
+  const rest = host.health === 'ok' ? into.free : into.unusable;
+  for (let resource = 0; resource < resources; resource += 1) {
+    into.total[resource]! += host.total[resource]!;
+    into.used[resource]! += host.used[resource]!;
+    into.foreign[resource]! += host.foreign[resource]!;
+    into.held[resource]! += host.held[resource]!;
+    rest[resource]! += free(host, resource);
+  }
+}
+
+const AMOUNTS = ['total', 'used', 'foreign', 'held', 'free', 'unusable'] as const;
+
+function join(into: Sum, part: Sum): void {
+  into.hosts += part.hosts;
+  into.failed += part.failed;
+  into.cordoned += part.cordoned;
+  into.reserved += part.reserved;
+  for (const name of AMOUNTS) part[name].forEach((amount, resource) => { into[name][resource]! += amount; });
 }
 
 /** The resource of which the host has the largest part occupied; `pods` only counts where there is nothing else. */
@@ -165,10 +197,28 @@ export interface Presence {
   hosts: number;
 }
 
+export interface Held {
+  reservation: Reservation;
+  hosts: number;
+}
+
+/** What reserves hosts below a place, the soonest first. */
+export function reservationsOf(place: Place): Held[] {
+  const found = new Map<string, Held>();
+  eachHost(place, (host) => {
+    for (const reservation of host.reserved) {
+      const entry = found.get(reservation.name);
+      if (entry === undefined) found.set(reservation.name, { reservation, hosts: 1 });
+      else entry.hosts += 1;
+    }
+  });
+  return [...found.values()].sort((a, b) => byName(a.reservation.start, b.reservation.start) || byName(a.reservation.name, b.reservation.name));
+}
+
 /** What runs below a place, the largest first. */
 export function presences(place: Place): Presence[] {
   const found = new Map<Work, Presence>();
-  for (const host of leavesOf(place)) {
+  eachHost(place, (host) => {
     for (const run of host.runs) {
       const entry = found.get(run.work);
       if (entry === undefined) found.set(run.work, { work: run.work, pods: run.pods, hosts: 1 });
@@ -177,6 +227,6 @@ export function presences(place: Place): Presence[] {
         entry.hosts += 1;
       }
     }
-  }
+  });
   return [...found.values()].sort((a, b) => b.pods - a.pods || byName(a.work.key, b.work.key));
 }

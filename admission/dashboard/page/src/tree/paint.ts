@@ -49,6 +49,7 @@ export function paint(
   const texts: [string, number, number, string][] = [];
   const crosses: number[] = [];
   const hatches: number[] = [];
+  const corners: number[] = [];
   const boxes: number[][] = [[], []];
   let index = 0;
 
@@ -86,6 +87,10 @@ export function paint(
     const line = Math.min(cw, ch);
     if (host.health === 'failed' && line >= 7) crosses.push(cx, cy, cw, ch);
     if (host.health === 'cordoned' && line >= 7) hatches.push(cx, cy, cw, ch);
+    if (host.reserved.length > 0 && line >= 4) {
+      const side = Math.max(2, Math.min(12, line * 0.3));
+      corners.push(cx + cw - side, cy, side, side);
+    }
     if (cw >= NAME_FROM_WIDTH && ch >= NAME_FROM_HEIGHT) {
       const on = look.segments.length === 0 ? looks.light[look.small] === true : !colors.dark;
       texts.push([cut(place.name, cw - 6, 10), cx + 4, cy + 8, host.health === 'failed' ? (on ? '#111' : '#fff') : colors.text]);
@@ -161,6 +166,9 @@ export function paint(
     context.moveTo(left, top + h);
     context.lineTo(left + w, top);
   });
+
+  // Whatever runs on it now, a reserved host is not for everyone.
+  fill(colors.reservedSign, corners);
 
   context.textBaseline = 'middle';
   for (const [name, left, middle, room, size] of heads) {

@@ -79,8 +79,16 @@ export class Picture {
     select(this.canvas).on('.zoom', null);
   }
 
-  /** Shows a tree. One with the same places keeps zoom and focus; new amounts alone move nothing. */
-  show(tree: Tree, choice: Choice): void {
+  /**
+   * Shows a tree, the first one at the chosen place and at once. One with the same places keeps zoom and focus; new amounts alone
+   * move nothing.
+   */
+  show(tree: Tree, choice: Choice, at: string | null): void {
+    const first = this.tree === null;
+    if (first) {
+      this.at = at;
+      this.measure();
+    }
     const moved = this.tree === null || this.tree.root !== tree.root;
     if (!moved && this.looks !== null && this.tree === tree && same(choice, this.choice)) return;
     const other = this.tree?.flavor !== tree.flavor;
@@ -88,7 +96,9 @@ export class Picture {
     this.choice = choice;
     this.hover = this.hover === null ? null : (tree.places.get(this.hover.path) ?? null);
     if (moved) this.relay(other);
+    if (first && at !== null) this.setFocus(at);
     this.look();
+    if (first) this.paintNow();
   }
 
   /** Chooses a place from outside: a link, the table, the way back. */
@@ -110,6 +120,7 @@ export class Picture {
   }
 
   recolor(): void {
+    if (this.tree === null) return;
     this.colors = palette();
     this.look();
   }
@@ -145,20 +156,24 @@ export class Picture {
   }
 
   private sized(): void {
-    const { clientWidth, clientHeight } = this.canvas;
-    if (clientWidth === 0 || clientHeight === 0 || (clientWidth === this.width && clientHeight === this.height)) return;
     const first = this.width === 0;
-    const across = first ? 1 : clientWidth / this.width;
-    const down = first ? 1 : clientHeight / this.height;
-    this.width = clientWidth;
-    this.height = clientHeight;
-    const ratio = devicePixelRatio;
-    this.canvas.width = Math.round(clientWidth * ratio);
-    this.canvas.height = Math.round(clientHeight * ratio);
+    const [width, height] = [this.width, this.height];
+    if (!this.measure()) return;
     const { x, y, k } = this.transform;
-    this.transform = new ZoomTransform(k, x * across, y * down);
+    if (!first) this.transform = new ZoomTransform(k, (x * this.width) / width, (y * this.height) / height);
     this.relay(first);
     this.paintNow();
+  }
+
+  /** Gives the canvas as many pixels as it has on the screen. Reports whether that changed. */
+  private measure(): boolean {
+    const { clientWidth, clientHeight } = this.canvas;
+    if (clientWidth === 0 || clientHeight === 0 || (clientWidth === this.width && clientHeight === this.height)) return false;
+    this.width = clientWidth;
+    this.height = clientHeight;
+    this.canvas.width = Math.round(clientWidth * devicePixelRatio);
+    this.canvas.height = Math.round(clientHeight * devicePixelRatio);
+    return true;
   }
 
   /** Paints in the next frame, however often it is asked for. */

@@ -1,12 +1,13 @@
 // From the server's columns to the tree, and from its changes to a new state of the same tree.
 
-import type { TreeChange, WireHost, WireTree } from '../api/wire';
+import type { Reservation, TreeChange, WireHost, WireTree } from '../api/wire';
 import { byName, finish, newPlace, type Health, type Host, type Place, type Run, type Tree, type Work } from './model';
 
+const NONE: Reservation[] = [];
 const HEALTH: readonly Health[] = ['ok', 'cordoned', 'failed'];
 
-/** The hosts in the order of the server, which its changes name by position. */
-const sent = new WeakMap<Place, Host[]>();
+/** The leaves in the order of the server, which its changes name by position. */
+const sent = new WeakMap<Place, Place[]>();
 
 export function treeOf(wire: WireTree): Tree {
   const root = newPlace('', null, null);
@@ -20,17 +21,30 @@ export function treeOf(wire: WireTree): Tree {
     for (let resource = 0; resource < width; resource += 1) amounts[resource] = columns[resource]?.[at] ?? 0;
     return amounts;
   };
+  // Neighbours have mostly the same: they share an array, which nobody changes.
+  const sharing = (columns: number[][]): ((at: number) => number[]) => {
+    let last: number[] = [];
+    return (at) => {
+      for (let resource = 0; resource < width; resource += 1) {
+        if (last[resource] !== (columns[resource]?.[at] ?? 0)) return (last = column(columns, at));
+      }
+      return last;
+    };
+  };
+  const [total, used, foreign, held] = [sharing(wire.hosts.total), sharing(wire.hosts.used), sharing(wire.hosts.foreign), sharing(wire.hosts.held)];
+  const ran = sharing(wire.runs.amounts);
   const hosts = wire.hosts.name.map((name, at): Host => ({
     name,
     health: HEALTH[wire.hosts.state[at] ?? 0] ?? 'ok',
     why: wire.hosts.why[String(at)] ?? '',
-    total: column(wire.hosts.total, at),
-    used: column(wire.hosts.used, at),
-    foreign: column(wire.hosts.foreign, at),
-    held: column(wire.hosts.held, at),
+    total: total(at),
+    used: used(at),
+    foreign: foreign(at),
+    held: held(at),
     runs: [],
+    reserved: wire.hosts.reserved[String(at)]?.map((one) => wire.reservations[one]!) ?? NONE,
   }));
-  hosts.forEach((host, at) => newPlace(host.name, domains[wire.hosts.domain[at] ?? -1] ?? root, host));
+  const leaves = hosts.map((host, at) => newPlace(host.name, domains[wire.hosts.domain[at] ?? -1] ?? root, host));
   const works = wire.workloads.map(([key, queue]): Work => ({ key, queue, pods: 0 }));
   const { runs } = wire;
   for (let at = 0; at < runs.host.length; at += 1) {
@@ -38,9 +52,9 @@ export function treeOf(wire: WireTree): Tree {
     const work = works[runs.workload[at]!];
     if (host === undefined || work === undefined) continue;
     work.pods += runs.pods[at]!;
-    host.runs.push({ work, pods: runs.pods[at]!, amounts: column(runs.amounts, at) });
+    host.runs.push({ work, pods: runs.pods[at]!, amounts: ran(at) });
   }
-  sent.set(root, hosts);
+  sent.set(root, leaves);
   return {
     flavor: wire.flavor, topology: wire.topology, levels: wire.levels, resources: wire.resources, root, ...finish(root),
     works: new Map(works.map((work) => [identity(work.key, work.queue), work])), queues: queuesOf(works),
@@ -55,8 +69,8 @@ const queuesOf = (works: Iterable<Work>): string[] =>
 
 /** The same places with what changed on their hosts. Null if the change does not belong to this tree: it must be read anew. */
 export function changed(tree: Tree, change: TreeChange): Tree | null {
-  const hosts = sent.get(tree.root);
-  if (hosts === undefined) return null;
+  const leaves = sent.get(tree.root);
+  if (leaves === undefined) return null;
   let queues = tree.queues;
   const workOf = (key: string, queue: string): Work => {
     const known = tree.works.get(identity(key, queue));
@@ -67,9 +81,10 @@ export function changed(tree: Tree, change: TreeChange): Tree | null {
     return work;
   };
   for (const wire of change.hosts) {
-    const host = hosts[wire.i];
-    if (host === undefined) return null;
-    take(host, wire, workOf);
+    const leaf = leaves[wire.i];
+    if (leaf?.host == null) return null;
+    take(leaf.host, wire, workOf);
+    for (let one = leaf.parent; one !== null; one = one.parent) one.sum = null;
   }
   return { ...tree, queues };
 }
@@ -81,6 +96,7 @@ function take(host: Host, wire: WireHost, workOf: (key: string, queue: string) =
   host.used = wire.used;
   host.foreign = wire.foreign;
   host.held = wire.held;
+  host.reserved = wire.reserved;
   for (const run of host.runs) run.work.pods -= run.pods;
   host.runs = wire.runs.map(([key, queue, pods, amounts]): Run => {
     const work = workOf(key, queue);

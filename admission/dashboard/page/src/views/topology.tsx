@@ -3,11 +3,11 @@
 import type { JSX } from 'preact';
 import { useCallback, useMemo, useState } from 'preact/hooks';
 import { choose, link, route } from '../route';
-import { amountText, countText, percentText, plural } from '../text';
-import { flavors, useTree } from '../topologies';
+import { amountText, countText, momentText, percentText, plural } from '../text';
+import { chosen, flavors, useTree } from '../topologies';
 import { levelAt, mainResource, short, TreeCanvas } from '../tree/canvas';
 import { MODES, type LegendEntry, type Looks, type Mode } from '../tree/looks';
-import { presences, sum, type Place, type Sum, type Tree } from '../tree/model';
+import { presences, reservationsOf, sum, type Place, type Sum, type Tree } from '../tree/model';
 import { Domained, Meter, Note, Swatch, useFirst, Waiting } from '../parts';
 
 const NAMES: Record<Mode, string> = { state: 'State', queue: 'Queue', job: 'Job', fullness: 'Fullness' };
@@ -26,7 +26,7 @@ export function TopologyView(): JSX.Element {
       </div>
     );
   }
-  const flavor = known.data.find((one) => one.name === wanted)?.name ?? (wanted === undefined ? known.data[0]!.name : null);
+  const flavor = chosen(known.data, wanted);
   if (flavor === null) {
     return (
       <div class="sheet">
@@ -147,6 +147,7 @@ function Details({ tree, place, pick }: { tree: Tree; place: Place; pick: (path:
         {place.host !== null && place.host.health !== 'ok' && <p><span class="tag bad">{place.host.health}</span> {place.host.why}</p>}
       </div>
       <Amounts tree={tree} totals={totals} />
+      {totals.reserved > 0 && <Reserved place={place} />}
       <Runs tree={tree} place={place} />
       {place.children.length > 0 && <Children tree={tree} place={place} pick={pick} />}
     </>
@@ -182,6 +183,24 @@ function Amounts({ tree, totals }: { tree: Tree; totals: Sum }): JSX.Element {
           ].filter((one) => one !== '');
           return said.length === 0 ? null : <li key={name}>{name}: {said.join(', ')}</li>;
         })}
+      </ul>
+    </section>
+  );
+}
+
+/** Hosts of advance reservations: their rest is free, for workloads that end in time. */
+function Reserved({ place }: { place: Place }): JSX.Element {
+  return (
+    <section>
+      <h2>Reserved for a time</h2>
+      <ul class="fine">
+        {reservationsOf(place).map(({ reservation, hosts }) => (
+          <li key={reservation.name} class="name">
+            {reservation.name === '' ? <>{plural(hosts, 'host')}, by a reservation that you may not see</> : (
+              <><b>{reservation.name}</b>: {plural(hosts, 'host')}, {momentText(reservation.start)} to {momentText(reservation.end)}</>
+            )}
+          </li>
+        ))}
       </ul>
     </section>
   );

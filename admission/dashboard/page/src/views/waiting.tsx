@@ -5,7 +5,7 @@ import type { WorkloadRow } from '../api/wire';
 import { keyOf, waiting, workloads } from '../live';
 import { Note, useFirst, useNow, Waiting } from '../parts';
 import { choose, link, route } from '../route';
-import { agoText, countText, halves, momentText, untilText } from '../text';
+import { agoText, countText, halves, momentText, startMoments, startText } from '../text';
 import { byName } from '../tree/model';
 
 type Column = 'name' | 'queue' | 'priority' | 'pods' | 'position' | 'since' | 'start' | 'reason';
@@ -19,12 +19,16 @@ const ORDER: Record<Column, (a: WorkloadRow, b: WorkloadRow) => number> = {
   position: (a, b) => (a.position ?? Infinity) - (b.position ?? Infinity) || 0,
   since: (a, b) => far(a.created) - far(b.created),
   start: (a, b) => (far(a.expectedStart) < far(b.expectedStart) ? -1 : far(a.expectedStart) > far(b.expectedStart) ? 1 : 0),
-  reason: (a, b) => byName(a.reason, b.reason),
+  reason: (a, b) => byName(reasonOf(a), reasonOf(b)),
 };
 
 const listed = (rows: readonly WorkloadRow[], of: (row: WorkloadRow) => string): string[] => [...new Set(rows.map(of))].filter((one) => one !== '').sort(byName);
 
+/** Why it does not run: what its state says, or what holds its pods back though it is admitted. */
+const reasonOf = (row: WorkloadRow): string => row.notes[0]?.type ?? (row.reason || row.state);
+
 function Hint({ row }: { row: WorkloadRow }): JSX.Element {
+  if (row.notes.length > 0) return <>{row.notes.map((note) => <div key={note.type} class="clamp soft" title={note.message}>{note.message}</div>)}</>;
   const [why, remedy] = halves(row.hint);
   return (
     <>
@@ -46,8 +50,8 @@ export function WaitingView(): JSX.Element {
   const sort = (Object.keys(ORDER) as Column[]).find((column) => column === query.get('sort')) ?? 'queue';
   const back = query.get('order') === 'down';
   const rows = (all ?? []).filter((row) =>
-    (namespace === '' || row.namespace === namespace) && (queue === '' || row.clusterQueue === queue) && (reason === '' || row.reason === reason)
-    && (text === '' || `${keyOf(row)} ${row.job} ${row.message} ${row.hint}`.toLowerCase().includes(text)));
+    (namespace === '' || row.namespace === namespace) && (queue === '' || row.clusterQueue === queue) && (reason === '' || reasonOf(row) === reason)
+    && (text === '' || `${keyOf(row)} ${row.job} ${row.message} ${row.hint} ${row.notes.map((note) => note.message).join(' ')}`.toLowerCase().includes(text)));
   rows.sort((a, b) => (back ? -1 : 1) * (ORDER[sort](a, b) || byName(keyOf(a), keyOf(b))));
   const [shown, more] = useFirst(rows.length, 100);
   if (all === null) return <div class="sheet"><Waiting error={error} again={again} what="the workloads" /></div>;
@@ -77,7 +81,7 @@ export function WaitingView(): JSX.Element {
       <div class="row" role="group" aria-label="Filter">
         {pick('namespace', 'Namespace', listed(all, (row) => row.namespace), namespace)}
         {pick('queue', 'ClusterQueue', listed(all, (row) => row.clusterQueue), queue)}
-        {pick('reason', 'Reason', listed(all, (row) => row.reason), reason)}
+        {pick('reason', 'Reason', listed(all, reasonOf), reason)}
         <label>Text <input type="search" value={query.get('text') ?? ''} onInput={(event) => choose({ text: event.currentTarget.value }, true)} /></label>
         {(namespace || queue || reason || text) !== '' && <button type="button" onClick={() => choose({ namespace: null, queue: null, reason: null, text: null })}>Clear</button>}
       </div>
@@ -101,8 +105,8 @@ export function WaitingView(): JSX.Element {
                   <td class="num">{row.priority}</td>
                   <td class="num">{countText(row.pods)}</td>
                   <td class="num" title={momentText(row.created)}>{agoText(row.created, now)}</td>
-                  <td class="why"><span class="tag warn">{row.reason || row.state}</span><Hint row={row} /></td>
-                  <td class="num" title={momentText(row.expectedStart)}>{untilText(row.expectedStart, now) || '–'}</td>
+                  <td class="why"><span class="tag warn">{reasonOf(row)}</span><Hint row={row} /></td>
+                  <td class="num start" title={startMoments(row.earliestStart, row.expectedStart)}>{startText(row.earliestStart, row.expectedStart, now) || '–'}</td>
                 </tr>
               ))}
             </tbody>

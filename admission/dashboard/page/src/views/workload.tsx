@@ -7,7 +7,7 @@ import { Source } from '../answers';
 import { watch } from '../live';
 import { useFirst, useNow, Waiting } from '../parts';
 import { link } from '../route';
-import { agoText, countText, momentText, untilText } from '../text';
+import { agoText, countText, momentText, startMoments, startText } from '../text';
 import { Flavor, Remedies, verdictTitle, Why } from './explanation';
 import { Placed } from './placed';
 
@@ -43,7 +43,7 @@ function Detail({ data, now, again }: { data: WorkloadDetail; now: number; again
     ['Priority', String(data.priority)],
     ['Created', `${agoText(data.created, now)} ago`],
     ['Position in the queue', data.position === null ? '–' : String(data.position)],
-    ['Expected start', untilText(data.expectedStart, now) || '–'],
+    ['Expected start', startText(data.earliestStart, data.expectedStart, now) || '–'],
   ];
   return (
     <div class="sheet">
@@ -52,12 +52,14 @@ function Detail({ data, now, again }: { data: WorkloadDetail; now: number; again
         <div class="row">
           <h1>{data.name}</h1>
           <span class={`tag ${TONE[data.state] ?? ''}`}>{data.state}</span>
+          {data.notes.map((note) => <span key={note.type} class="tag bad">{note.type}</span>)}
           {data.reason !== '' && data.reason !== data.state && <span class="tag warn">{data.reason}</span>}
         </div>
       </div>
       <section class="card">
         <h2>{explanation === null ? 'State' : verdictTitle(explanation.verdict)}</h2>
         {explanation === null ? <p class="lead">{data.message || data.state}</p> : <Why explanation={explanation} now={now} />}
+        {data.notes.map((note) => <p key={note.type} class="name"><strong>{note.reason}:</strong> {note.message}</p>)}
         {explanation !== null && explanation.message !== '' && explanation.message !== explanation.headline && <p class="soft name">{explanation.message}</p>}
       </section>
       {waits && (
@@ -69,7 +71,7 @@ function Detail({ data, now, again }: { data: WorkloadDetail; now: number; again
       <section class="card">
         <dl class="facts">
           {facts.map(([term, value]) => (
-            <div key={term}><dt>{term}</dt><dd title={term === 'Created' ? momentText(data.created) : term === 'Expected start' ? momentText(data.expectedStart) : ''}>{term === 'ClusterQueue' && value === '' ? <a href={link(['queues'], { queue: data.clusterQueue })}>{data.clusterQueue}</a> : value}</dd></div>
+            <div key={term}><dt>{term}</dt><dd title={term === 'Created' ? momentText(data.created) : term === 'Expected start' ? startMoments(data.earliestStart, data.expectedStart) : ''}>{term === 'ClusterQueue' && value === '' ? <a href={link(['queues'], { queue: data.clusterQueue })}>{data.clusterQueue}</a> : value}</dd></div>
           ))}
         </dl>
       </section>
