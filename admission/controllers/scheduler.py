@@ -104,6 +104,10 @@ class Scheduler:
         """
         self._instead = call
 
+    def preempt(self, decision: Preempt, writes: asyncio.TaskGroup) -> None:
+        """Evicts the victims of a plan of moves, whose preemptor's place is held."""
+        self._removals.preempt(decision, writes)
+
     def after_cycle(self, call: Callable[[], None]) -> None:
         """Registers a callback to run after each cycle."""
         self._after.append(call)

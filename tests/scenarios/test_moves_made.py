@@ -181,6 +181,30 @@ async def test_a_job_moves_instead_of_being_evicted(site: MakeSite) -> None:
     assert [(one.reason, one.count) for one in workload.status.scheduling_stats.evictions] == [("Moved", 1)]
 
 
+async def test_one_blocker_moves_and_another_is_evicted(site: MakeSite) -> None:
+    """`peer` is as important as the gang and may move; `low` may not, and is less important: neither alone helps."""
+    here = site("mixed")
+    await here.open({"b1": {"r1": 2, "r2": 2}}, preemption=RECLAIM)
+    await here.submit(here.job("filler", 8, {REQUIRE_TOPOLOGY: RACK}))
+    (other,) = await here.racks(await here.running("filler", 8))
+    await here.submit(here.job("low", 3, {REQUIRE_TOPOLOGY: RACK}))
+    await here.running("low", 3)
+    await here.submit(await prioritized(here, here.job("peer", 3, {REQUIRE_TOPOLOGY: RACK, **MAY_MOVE}), 100))
+    (rack,) = await here.racks(await here.running("peer", 3))
+    await ended(here, "filler")
+    await here.submit(await prioritized(here, here.job("left", 5, {REQUIRE_TOPOLOGY: RACK}), 100))
+    assert list(await here.racks(await here.running("left", 5))) == [other]
+    async with watched(here, evicts=True):
+        await here.submit(await prioritized(here, here.job("gang", 8, {REQUIRE_TOPOLOGY: RACK}), 100))
+        assert list(await here.racks(await here.running("gang", 8))) == [rack]
+        assert list(await here.racks(await here.running("peer", 3))) == [other]
+        await unspent(here, "peer")
+        assert moves_of(await here.workload_of("peer")) == 1
+        assert "Preempted" in await here.story("low")
+        assert await here.running("left", 5)
+        assert moves_of(await here.workload_of("low")) == 0
+
+
 async def test_where_no_move_helps_the_urgent_job_evicts(site: MakeSite) -> None:
     here = site("evicts")
     await here.open({"b1": {"r1": 2}}, preemption=RECLAIM)

@@ -1,7 +1,8 @@
 """Carries out a plan of moves: takes all places in one step, then writes the moves one after the other.
 
-If a mover has changed so that it stays, the rest are not moved, and the hold of the place ends; what was moved already runs at
-its new place. A mover that has left by itself is no obstacle.
+The evictions of a plan follow once all moves are written. If a mover has changed so that it stays, nobody is evicted, the
+rest are not moved, and the hold of the place ends; what was moved already runs at its new place. A mover that has left by
+itself is no obstacle.
 """
 
 from __future__ import annotations
@@ -19,7 +20,9 @@ from admission.controllers.moves.move_log import MoveLog
 from admission.controllers.moves.places import HeldPlaces
 from admission.controllers.scheduler import Scheduler
 from admission.controllers.scheduler_context import SchedulerContext
-from admission.engine.moves.commit import commit
+from admission.engine.cycle.repeated_preemption import may_not_evict
+from admission.engine.decision import Preempt
+from admission.engine.moves.commit import commit, unevictable
 from admission.engine.moves.hint import listed
 from admission.engine.moves.plans import MovePlan
 from api.errors import NotLeader, StowageError
@@ -80,11 +83,12 @@ class MoveExecutor:
         for move in made.moves:
             self.made.add(move.before.cluster_queue, now)
         if key:
-            self.places.add(key, tuple(keys), now)
-            text = f"its place is held; {listed(keys)} leave it for other places and lose {lost(made)}"
+            victims = tuple(one.victim.workload for one in made.evictions)
+            self.places.add(key, tuple(keys), now, victims)
+            text = f"its place is held; {listed(keys)} leave it for other places{_evicted(victims)}; they lose {lost(made)}"
             self.tell(key, "Normal", "PlaceHeld", text)
         log.info("moves begin", extra={"workload": key, "movers": keys[:3], "moves": len(keys), "cost": made.cost})
-        task = writes.create_task(self._write(made, purpose, seen), name=f"move so that {purpose}")
+        task = writes.create_task(self._write(made, purpose, seen, writes), name=f"move so that {purpose}")
         for each in keys:
             self._scheduler.writing(each, task)
         gang = self._queues.workload(key)
@@ -104,11 +108,18 @@ class MoveExecutor:
             return "a workload that would move is being written"
         if any(found.status.unhealthy_nodes for found in seen.values()):
             return "a workload that would move lost a node"
+        victims = [one.victim for one in made.evictions]
+        if gang is not None and victims:
+            found = may_not_evict(self._ledger, self._queues.evictions, gang, victims, frozenset(), self._now())
+            if found is not None:
+                return f"{made.workload} {found[0]}"
         others = self._queues.capacity_reservations()
         reserved = [(owner, one.admission) for owner, one in others if owner.key != made.workload]
         return commit(self._ledger, gang, made, self._now(), self.left(), reserved)
 
-    async def _write(self, made: MovePlan, purpose: str, seen: dict[str, Workload]) -> list[str]:
+    async def _write(
+        self, made: MovePlan, purpose: str, seen: dict[str, Workload], writes: asyncio.TaskGroup
+    ) -> list[str]:
         message = f"Moved to another place so that {purpose}; the quota stays reserved"
         stays: list[str] = []
         for number, move in enumerate(made.moves):
@@ -126,17 +137,33 @@ class MoveExecutor:
                 stays = [each.workload for each in made.moves[number:]]
                 log.info("the moves have stopped", extra={"workload": made.workload, "changed": move.workload})
                 if made.workload:
-                    self.places.drop(made.workload)
-                    text = f"the moves have stopped: {move.workload} has changed, and the others that would move stay"
-                    self.tell(made.workload, "Warning", "MovesStopped", text)
+                    self._stop(made.workload, f"{move.workload} has changed, and the others that would move stay")
                 break
+        if made.evictions and not stays and made.workload in self.places:
+            self._evict(made, writes)
         self._context.cycle_due.set()
         return stays
+
+    def _evict(self, made: MovePlan, writes: asyncio.TaskGroup) -> None:
+        """Evicts the victims of the plan, whose moves are written, or none if one may no longer be evicted."""
+        if (why := unevictable(self._ledger, self._queues.workload(made.workload), made)) is not None:
+            self._stop(made.workload, why)
+            return
+        self._scheduler.preempt(Preempt(made.workload, tuple(one.victim for one in made.evictions), ""), writes)
+
+    def _stop(self, key: str, why: str) -> None:
+        """Ends the hold for the workload, and says why."""
+        self.places.drop(key)
+        self.tell(key, "Warning", "MovesStopped", f"the moves have stopped: {why}")
 
     def tell(self, key: str, kind: str, reason: str, text: str) -> None:
         """Records an event on the Workload."""
         if (workload := self._views.workloads.objects.get(key)) is not None:
             self._recorder.record(ref_to(WORKLOADS, workload), kind, reason, text)
+
+
+def _evicted(victims: tuple[str, ...]) -> str:
+    return f", and {listed(victims)} {'is' if len(victims) == 1 else 'are'} evicted from it" if victims else ""
 
 
 def lost(made: MovePlan) -> str:

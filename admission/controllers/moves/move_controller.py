@@ -6,8 +6,10 @@ ledger in one step (engine/moves/commit.py), which takes all places; then the mo
 has changed so that it stays, the rest are not moved and the waiting workload gets its wait's usual reason again; what was moved
 already runs at its new place. Without a plan the next one is made after a pause that doubles up to `_LONGEST_PAUSE`.
 
-Before workloads are evicted for one that has quota, moves are planned for it. They are made if they lose no more work than the
-evictions would; else the evictions are decided again at once.
+Before workloads are evicted for one that has quota, moves are planned for it. They are made if they lose no more work than
+the evictions would; else the evictions are decided again at once. If moves alone do not help, a plan in which some blockers
+move and others are evicted may (engine/moves/blockers.py); instead of evictions it is made if it evicts fewer, or less
+important ones.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -31,13 +33,14 @@ from admission.controllers.scheduler import Scheduler
 from admission.controllers.scheduler_context import SchedulerContext
 from admission.engine.cycle.held_places import PLACE_HELD, hold_place
 from admission.engine.cycle.solve import flavors_of
-from admission.engine.decision import Preempt, Wait
+from admission.engine.decision import Preempt, Victim, Wait
 from admission.engine.flavors.assign import Mode
 from admission.engine.model import Workload as EngineWorkload
 from admission.engine.moves.commit import place_after_moves
 from admission.engine.moves.movers import loss
 from admission.engine.moves.plan import PlanOptions, plan
-from admission.engine.moves.plans import MovePlan, NoPlan
+from admission.engine.moves.plans import MovePlan, NoPlan, NoPlanReason
+from admission.engine.preemption.cost import cost_of
 from admission.engine.queue.cluster_queue import order_of
 from admission.engine.reasons import Reason
 from api.kube.client import Kube
@@ -54,6 +57,8 @@ _FIRST_PAUSE: Final = 10.0
 _LONGEST_PAUSE: Final = 300.0
 _LOOK: Final = 1.0
 """Seconds between two looks at what waits, and at the holds."""
+
+_EVICTIONS_MAY_HELP: Final = {NoPlanReason.NOT_MOVABLE, NoPlanReason.NO_OTHER_PLACE, NoPlanReason.TOO_LITTLE_FREE}
 
 LatestStart = Callable[[str], float | None]
 """The forecast latest start of a waiting workload (epoch seconds); None if unknown."""
@@ -158,9 +163,9 @@ class MoveController:
         decision = self._deferred[key]
         self._evict_until[key] = self._now() + _LONGEST_PAUSE  # also if the plan fails
         try:
-            found, _ = await self.planned(key)
-            lost = sum(loss(self._ledger, victim.workload, self._now()) for victim in decision.victims)
-            if isinstance(found, MovePlan) and found.cost <= lost and self._begin(found, writes):
+            found, _ = await self.planned(key, evict=True)
+            made = isinstance(found, MovePlan) and self._is_better(found, decision) and self._begin(found, writes)
+            if made and isinstance(found, MovePlan) and not found.evictions:
                 self._queues.evictions.forget(key)
         finally:
             self._deferred.pop(key, None)
@@ -168,6 +173,18 @@ class MoveController:
                 if (workload := self._ledger.workload(victim.workload)) is not None and not workload.evicted:
                     self._queues.lines.stays(workload)
             self._context.cycle_due.set()
+
+    def _is_better(self, found: MovePlan, decision: Preempt) -> bool:
+        """Reports whether the plan loses no more work than the evictions, and evicts fewer or less important workloads."""
+        now = self._now()
+        if found.cost > sum(loss(self._ledger, victim.workload, now) for victim in decision.victims):
+            return False
+        return self._figures([one.victim for one in found.evictions]) < self._figures(decision.victims)
+
+    def _figures(self, victims: Sequence[Victim]) -> tuple[int, ...]:
+        """Returns top, at_top, gangs and priorities of the evictions (engine/preemption/cost.py)."""
+        found = (self._ledger.workload(victim.workload) for victim in victims)
+        return cost_of(filter(None, found), self._now())[:4]
 
     def _pause(self, key: str) -> None:
         pause = self._pauses.get(key, _FIRST_PAUSE)
@@ -179,7 +196,7 @@ class MoveController:
     async def attempt(self, key: str, writes: asyncio.TaskGroup) -> float:
         """Plans for the waiting workload, and begins the moves; returns the seconds of computation."""
         self._pause(key)
-        found, spent = await self.planned(key)
+        found, spent = await self.planned(key, evict=True)
         if isinstance(found, MovePlan):
             self._begin(found, writes)
         return spent
@@ -191,19 +208,27 @@ class MoveController:
             self._due[made.workload] = self._now() + _FIRST_PAUSE
         return not refused
 
-    async def planned(self, key: str) -> tuple[MovePlan | NoPlan | None, float]:
-        """Returns the plan for the waiting workload, None if it waits no longer; and the seconds of computation."""
+    async def planned(self, key: str, *, evict: bool = False) -> tuple[MovePlan | NoPlan | None, float]:
+        """Returns the plan for the waiting workload, None if it waits no longer; and the seconds of computation.
+
+        `evict`: if moves alone do not help, some of the blockers may be evicted.
+        """
         gang, now = self._queues.workload(key), self._now()
         if gang is None:
             return None, 0.0
         latest = None if self._latest_start is None else self._latest_start(key)
         options = PlanOptions(self._executor.left(), wait=None if latest is None else latest - now, bound=True)
-        return await computed(partial(self._plan, gang, now, options), {"workload": key})
+        return await computed(partial(self._plan, gang, now, options, evict), {"workload": key})
 
     def _plan(
-        self, gang: EngineWorkload, now: float, options: PlanOptions, pause: Callable[[], None]
+        self, gang: EngineWorkload, now: float, options: PlanOptions, evict: bool, pause: Callable[[], None]
     ) -> MovePlan | NoPlan:
-        return plan(self._ledger, gang, now, replace(options, pause=pause))
+        found = plan(self._ledger, gang, now, replace(options, pause=pause))
+        if evict and isinstance(found, NoPlan) and found.reason in _EVICTIONS_MAY_HELP:
+            both = plan(self._ledger, gang, now, replace(options, pause=pause, evict=True))
+            if isinstance(both, MovePlan) and both.moves:  # without moves it is what preemption does by itself
+                return both
+        return found
 
     # ---- holds
 

@@ -21,10 +21,11 @@ LONGEST: Final = 900.0
 
 @dataclass(frozen=True, slots=True)
 class HeldPlace:
-    """A place held since `since`; `left` is when the last mover had left it (both epoch seconds), None before."""
+    """A place held since `since`; `left` is when the last mover or victim had left it (both epoch seconds), None before."""
 
     movers: tuple[str, ...]
     since: float
+    victims: tuple[str, ...] = ()
     left: float | None = None
 
 
@@ -41,9 +42,9 @@ class HeldPlaces:
     def __contains__(self, key: str) -> bool:
         return key in self._held
 
-    def add(self, key: str, movers: tuple[str, ...], now: float) -> None:
-        """Notes that a place is held for the workload."""
-        self._held[key] = HeldPlace(movers, now)
+    def add(self, key: str, movers: tuple[str, ...], now: float, victims: tuple[str, ...] = ()) -> None:
+        """Notes that a place is held for the workload. `victims` are evicted from it."""
+        self._held[key] = HeldPlace(movers, now, victims)
 
     def drop(self, key: str) -> None:
         """Ends the hold, so that others may use the place."""
@@ -63,12 +64,17 @@ class HeldPlaces:
         """Ends the holds that have lasted too long; returns their workloads."""
         found = []
         for key, held in list(self._held.items()):
-            if held.left is None and not any(map(self._leaves, held.movers)):
+            if held.left is None and not any(map(self._leaves, held.movers)) and not any(map(self._ends, held.victims)):
                 held = self._held[key] = replace(held, left=now)
             if now - held.since > LONGEST or (held.left is not None and now - held.left > GRACE):
                 found.append(key)
                 self.drop(key)
         return found
+
+    def _ends(self, key: str) -> bool:
+        """Reports whether the victim is evicted and its pods have not all ended."""
+        workload = self._ledger.workload(key)
+        return workload is not None and workload.evicted
 
     def _leaves(self, key: str) -> bool:
         """Reports whether the mover has pods at its old place, or its job does not rest yet."""

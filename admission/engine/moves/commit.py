@@ -17,6 +17,7 @@ from admission.engine.cycle.solve import flavors_of, place
 from admission.engine.flavors.assign import Mode
 from admission.engine.ledger import Ledger
 from admission.engine.model import Admission, ObjectRemoved, RemovedKind, Workload
+from admission.engine.moves.blockers import may_evict
 from admission.engine.moves.movers import Mover, mover_of
 from admission.engine.moves.plans import MovePlan
 from admission.engine.requests import placement_requests
@@ -32,7 +33,7 @@ def commit(
 
     `gang` is the waiting workload as it is now, None for a plan that makes a domain free. `left` is as of `movers_of`.
     """
-    if (why := _changed(ledger, made, now, left)) is not None:
+    if (why := _changed(ledger, made, now, left) or unevictable(ledger, gang, made)) is not None:
         return why
     with ledger.trial():
         for owner, admission in reserved:
@@ -43,8 +44,8 @@ def commit(
             mover = ledger.workload(move.workload)
             if mover is None or not _holds(ledger, mover, move.after):
                 return f"the new place of {move.workload} is no longer free"
-        for move in made.moves:
-            ledger.simulate_removal(move.workload)
+        for leaves in (*(move.workload for move in made.moves), *(one.victim.workload for one in made.evictions)):
+            ledger.simulate_removal(leaves)
         if gang is not None and made.admission is not None:
             if not ledger.quota.fits(gang.cluster_queue, made.admission.usage()):
                 return f"the quota for {gang.key} is no longer free"
@@ -69,6 +70,18 @@ def _changed(ledger: Ledger, made: MovePlan, now: float, left: Mapping[str, int]
     for queue, count in sorted(Counter(move.before.cluster_queue for move in made.moves).items()):
         if count > left.get(queue, count):
             return f"the moves of ClusterQueue {queue} are used up for today"
+    return None
+
+
+def unevictable(ledger: Ledger, gang: Workload | None, made: MovePlan) -> str | None:
+    """Returns which workload that still runs the gang may no longer evict; None if it may evict all."""
+    queue = None if gang is None else ledger.quota.spec(gang.cluster_queue)
+    for one in made.evictions:
+        victim, admission = ledger.workload(one.victim.workload), ledger.admission(one.victim.workload)
+        if victim is None or admission is None or victim.evicted:
+            continue  # it leaves by itself
+        if gang is None or queue is None or admission.cluster_queue != queue.name or not may_evict(gang, queue, victim):
+            return f"{one.victim.workload} may no longer be evicted"
     return None
 
 

@@ -24,10 +24,11 @@ MOST_ORDERS: Final = 3
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """The gang's place and the moves, if all places were found."""
+    """The gang's place and the moves, if all places were found; and which of the set are evicted instead."""
 
     gang: Places
     moves: tuple[Move, ...]
+    evicted: tuple[Mover, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +47,9 @@ class Holding:
         self.placements = 0
 
     def has_other_place(self, mover: Mover) -> bool:
-        """Reports whether any place is free for the mover now. If not, it cannot be part of a plan."""
+        """Reports whether any place is free for the mover now. If not, it cannot be part of a plan. A victim needs none."""
+        if mover.claim is not None:
+            return True
         shape = _shape(mover)
         found = self._alone.get(shape)
         if found is None:
@@ -57,7 +60,7 @@ class Holding:
         """Returns places for the gang and these movers, or which of them has none.
 
         The gang is placed first, then last, since its place may be what only a mover can use, and the reverse. A mover that has
-        left, or has another admission by now, has no place.
+        left, or has another admission by now, has no place. Victims count where they are for the movers: they leave last.
         """
         for mover in movers:
             if self._ledger.admission(mover.key) != mover.admission:
@@ -70,19 +73,20 @@ class Holding:
 
     def _held(self, movers: Sequence[Mover], *, gang_first: bool) -> Held | NotHeld:
         """Tries several orders: a mover without a place goes first in the next one, since others took what only it can use."""
-        line = sorted(movers, key=lambda mover: (-mover.size, mover.key))
-        found = self._in_order(line, gang_first=gang_first)
+        line = sorted((one for one in movers if one.claim is None), key=lambda mover: (-mover.size, mover.key))
+        victims = tuple(sorted((one for one in movers if one.claim is not None), key=lambda one: one.key))
+        found = self._in_order(line, victims, gang_first=gang_first)
         for _ in range(MOST_ORDERS - 1):
             if isinstance(found, Held) or found.mover is None or found.mover == line[0].key:
                 return found
             blamed = found.mover
             line.sort(key=lambda mover: mover.key != blamed)
-            found = self._in_order(line, gang_first=gang_first)
+            found = self._in_order(line, victims, gang_first=gang_first)
         return found
 
-    def _in_order(self, line: Sequence[Mover], *, gang_first: bool) -> Held | NotHeld:
+    def _in_order(self, line: Sequence[Mover], victims: tuple[Mover, ...], *, gang_first: bool) -> Held | NotHeld:
         with self._ledger.trial():
-            gang = self._place_gang(line) if gang_first else None
+            gang = self._place_gang((*line, *victims)) if gang_first else None
             if gang_first and gang is None:
                 return NotHeld(None)
             moves: list[Move] = []
@@ -91,8 +95,8 @@ class Holding:
                 if places is None:
                     return NotHeld(mover.key)
                 moves.append(_move(mover, places))
-            gang = gang if gang_first else self._place_gang(line)
-        return NotHeld(None) if gang is None else Held(gang, tuple(moves))
+            gang = gang if gang_first else self._place_gang((*line, *victims))
+        return NotHeld(None) if gang is None else Held(gang, tuple(moves), victims)
 
     def _place_gang(self, line: Sequence[Mover]) -> Places | None:
         """Places the gang as if the movers were gone, which count again afterwards."""

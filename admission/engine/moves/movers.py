@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from admission.engine.cycle.placed_requests import placed_requests
+from admission.engine.decision import PreemptionReason
 from admission.engine.ledger import Ledger
 from admission.engine.model import Admission, ClusterQueue, MoveTerms, PlacementRequest, PodSet, Workload
 
@@ -29,13 +30,24 @@ def no_pause() -> None:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Mover:
-    """A workload that may be moved: its present admission, its requests without a place, and the device-seconds lost."""
+    """A workload that may be moved: its present admission, its requests without a place, and the device-seconds lost.
+
+    With a `claim` it is evicted for that reason instead. `weight` is what a search adds up; the cost unless blockers.py says
+    otherwise.
+    """
 
     workload: Workload
     admission: Admission
     requests: tuple[PlacementRequest, ...]
     cost: int
     size: int
+    claim: PreemptionReason | None = None
+    ranked: int | None = None
+
+    @property
+    def weight(self) -> int:
+        """What the search adds up."""
+        return self.cost if self.ranked is None else self.ranked
 
     @property
     def key(self) -> str:

@@ -21,6 +21,7 @@ from admission.engine.flavors.assign import FlavorAssignment, Mode
 from admission.engine.flavors.search import Scope
 from admission.engine.ledger import Ledger
 from admission.engine.model import PlacementRequest, Workload, to_text
+from admission.engine.moves.blockers import Limits, with_evictions
 from admission.engine.moves.holding import Holding
 from admission.engine.moves.movers import Movers, devices, movers_of, no_pause
 from admission.engine.moves.plans import MovePlan, NoPlan, NoPlanReason
@@ -41,7 +42,8 @@ class PlanOptions:
     unknown: a plan that loses more work than the gang loses in that time is not returned. `bound`: only workloads whose
     pods are all bound move. `anyone`: all move, as if they allowed it. `pause` is called often, outside of trials; the
     ledger may change meanwhile, so that the plan must be checked before it is carried out (commit.py), and a domain or
-    workload that disappears may raise LookupError.
+    workload that disappears may raise LookupError. `evict`: blockers that the gang may evict may leave that way, too
+    (blockers.py).
     """
 
     left: Mapping[str, int] = field(default_factory=dict)
@@ -50,6 +52,7 @@ class PlanOptions:
     bound: bool = False
     anyone: bool = False
     pause: Callable[[], None] = no_pause
+    evict: bool = False
 
 
 def plan(ledger: Ledger, gang: Workload, now: float, options: PlanOptions | None = None) -> MovePlan | NoPlan:
@@ -74,7 +77,11 @@ def plan(ledger: Ledger, gang: Workload, now: float, options: PlanOptions | None
         if result.fits:
             return NoPlan(NoPlanReason.FITS, "it fits without moves")
         refused.update(refusals(requests, result.failures))
-        planned = _on_flavors(ledger, gang, found, requests, movers, options)
+        if options.evict:
+            limits = Limits(options.left, options.budget, options.pause)
+            planned = with_evictions(ledger, gang, queue, found, requests, movers, now, limits)
+        else:
+            planned = _on_flavors(ledger, gang, found, requests, movers, options)
         if isinstance(planned, MovePlan):
             return _worth(planned, gang, options)
         why = why or planned

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from admission.engine.decision import Certificate
+from admission.engine.decision import Certificate, Victim
 from admission.engine.model import Admission
 
 
@@ -21,11 +21,20 @@ class Move:
 
 
 @dataclass(frozen=True, slots=True)
+class PlannedEviction:
+    """A running workload that is evicted in a plan of moves. `cost` is the device-seconds of work that it loses."""
+
+    victim: Victim
+    cost: int
+
+
+@dataclass(frozen=True, slots=True)
 class MovePlan:
     """The moves, in the order in which the places were found, and the place that they make free.
 
-    All moves are made or none. `workload` is the gang, and `admission` is its admission afterwards; for a plan that makes a
-    domain free, both are empty and `domain` is its path. The certificate's cost is (device-seconds lost, number of moves).
+    All moves are made or none, and `evictions` after all moves (blockers.py). `workload` is the gang, and `admission` is
+    its admission afterwards; for a plan that makes a domain free, both are empty and `domain` is its path. The
+    certificate's cost is (device-seconds lost, number of moves); with evictions, the figures of blockers.py.
     """
 
     moves: tuple[Move, ...]
@@ -33,11 +42,12 @@ class MovePlan:
     workload: str = ""
     admission: Admission | None = None
     domain: tuple[str, ...] = ()
+    evictions: tuple[PlannedEviction, ...] = ()
 
     @property
     def cost(self) -> int:
-        """The device-seconds of work that all movers lose."""
-        return sum(move.cost for move in self.moves)
+        """The device-seconds of work that all workloads lose that move or are evicted."""
+        return sum(move.cost for move in self.moves) + sum(each.cost for each in self.evictions)
 
 
 class NoPlanReason(StrEnum):

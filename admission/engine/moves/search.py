@@ -15,6 +15,7 @@ proved. The same holds for domains that the budget left.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -72,7 +73,8 @@ class BestMoves:
 class DomainSearch:
     """The search in one domain. `movers` are those with capacity there, `exact` and `together` as in EvictionGains.
 
-    `left` has the moves that each ClusterQueue may still make. `floor` is None if no set frees enough.
+    `left` has the moves that each ClusterQueue may still make. `floor` is None if no set frees enough. A workload may be
+    there twice, to be moved or to be evicted (blockers.py); a set has it once.
     """
 
     def __init__(
@@ -80,6 +82,7 @@ class DomainSearch:
     ) -> None:
         self.domain, self._left, self._exact, self._together = domain, dict(left), exact, together
         self._chosen: list[Mover] = []
+        self._gone_keys: set[str] = set()
         self.sifted = False
         self._set_line(movers)
 
@@ -103,7 +106,8 @@ class DomainSearch:
     def _set_line(self, movers: Iterable[Mover]) -> None:
         """Splits the movers into those of every set and the others, and computes the floor."""
         line = sorted(movers, key=self._by_ratio)
-        self._must = self._of_every_set(line)
+        ways = Counter(mover.key for mover in line)
+        self._must = [mover for mover in self._of_every_set(line) if ways[mover.key] == 1]
         self._line = [mover for mover in line if mover not in self._must]
         self._largest = list(accumulate((self._gain(mover) for mover in reversed(self._line)), max))[::-1]
         with self._gone(self._must) as allowed:
@@ -112,17 +116,18 @@ class DomainSearch:
 
     def _of_every_set(self, line: Sequence[Mover]) -> list[Mover]:
         """Returns the movers without whose going too little is free even if all others go."""
-        for mover in line:
-            self.domain.evict(mover.key)
-        must = []
-        for mover in line:
-            self.domain.bring_back(mover.key)
+        keys = dict.fromkeys(mover.key for mover in line)
+        for key in keys:
+            self.domain.evict(key)
+        must = set()
+        for key in keys:
+            self.domain.bring_back(key)
             if self.domain.missing:
-                must.append(mover)
-            self.domain.evict(mover.key)
-        for mover in line:
-            self.domain.bring_back(mover.key)
-        return must
+                must.add(key)
+            self.domain.evict(key)
+        for key in keys:
+            self.domain.bring_back(key)
+        return [mover for mover in line if mover.key in must]
 
     @contextmanager
     def _gone(self, movers: Sequence[Mover]) -> Iterator[bool]:
@@ -139,7 +144,7 @@ class DomainSearch:
         return self.domain.gain[mover.key]
 
     def _by_ratio(self, mover: Mover) -> tuple[Fraction, int, str]:
-        return Fraction(mover.cost, self._gain(mover)), -self._gain(mover), mover.key
+        return Fraction(mover.weight, self._gain(mover)), -self._gain(mover), mover.key
 
     def _bound(self, start: int, missing: int) -> MoveCost | None:
         """Returns a lower bound of the cost of movers of `_line[start:]` that free so many units; None if all do not."""
@@ -149,7 +154,7 @@ class DomainSearch:
                 break
             mover = self._line[index]
             gain = self._gain(mover)
-            lost += mover.cost if gain <= left else -(-mover.cost * left // gain)
+            lost += mover.weight if gain <= left else -(-mover.weight * left // gain)
             left -= gain
         if left > 0:
             return None
@@ -168,23 +173,26 @@ class DomainSearch:
             if best.spent or rest is None or not best.beaten_by(_sum(cost, rest)):
                 return
             mover = self._line[index]
-            if self._left.get(mover.admission.cluster_queue, 1) <= 0:
+            if mover.key in self._gone_keys or (
+                mover.claim is None and self._left.get(mover.admission.cluster_queue, 1) <= 0
+            ):
                 continue
             self._go(mover, -1)
-            self._branch(index + 1, _sum(cost, (mover.cost, 1)), holding, best)
+            self._branch(index + 1, _sum(cost, (mover.weight, 1)), holding, best)
             self._go(mover, +1)
 
     def _go(self, mover: Mover, back: int) -> None:
         """Counts the mover as gone (-1) or back (+1)."""
         queue = mover.admission.cluster_queue
-        if queue in self._left:
+        if queue in self._left and mover.claim is None:
             self._left[queue] += back
         if back < 0:
             self.domain.evict(mover.key)
             self._chosen.append(mover)
+            self._gone_keys.add(mover.key)
         else:
             self.domain.bring_back(mover.key)
-            self._chosen.pop()
+            self._gone_keys.discard(self._chosen.pop().key)
 
     def _unproved(self, cost: MoveCost, holding: Holding, best: BestMoves) -> bool:
         """Tries the chosen set, which frees enough by count. Reports whether a larger set may do though this one does not."""
@@ -225,7 +233,7 @@ def search(searches: Sequence[DomainSearch], holding: Holding, best: BestMoves) 
 
 
 def _cost(movers: Sequence[Mover]) -> MoveCost:
-    return sum(mover.cost for mover in movers), len(movers)
+    return sum(mover.weight for mover in movers), len(movers)
 
 
 def _sum(one: MoveCost, other: MoveCost) -> MoveCost:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import combinations
+from itertools import combinations, product
 
+from admission.engine.preemption.cost import FREE
 from tests.admission.engine.moves.clusters import Running
 
 Free = dict[str, int]
@@ -26,6 +27,39 @@ def cheapest(
         if any(_all_placed(runs, chosen, rest) for rest in _with_gang(runs, chosen, free, racks, pods, each)):
             return sum(map(costs.__getitem__, chosen)), len(chosen)
     return None
+
+
+def best_of_both(
+    runs: Mapping[str, Running],
+    movable: Mapping[str, int],
+    evictable: Mapping[str, int],
+    racks: Mapping[str, str],
+    cpus: int,
+    pods: int,
+    each: int,
+) -> tuple[int, ...] | None:
+    """The least figures (see moves/blockers.py) with which the gang fits if workloads move or are evicted; None without any.
+
+    `movable` and `evictable` have the cost of each.
+    """
+    free = dict.fromkeys(racks, cpus)
+    for one in runs.values():
+        for host, count in one.hosts.items():
+            free[host] -= count * one.cpus
+    keys = sorted({*movable, *evictable})
+    best = None
+    for ways in product(*(("stays", *(["moves"] * (k in movable)), *(["evicted"] * (k in evictable))) for k in keys)):
+        moves = [key for key, way in zip(keys, ways, strict=True) if way == "moves"]
+        out = [key for key, way in zip(keys, ways, strict=True) if way == "evicted"]
+        levels = [runs[key].priority for key in out]
+        top = max(levels, default=FREE.top)
+        lost = sum(movable[key] for key in moves) + sum(evictable[key] for key in out)
+        figures = (top, levels.count(top), len(out), sum(levels), lost, len(moves))
+        if best is not None and figures >= best:
+            continue
+        if any(_all_placed(runs, moves, rest) for rest in _with_gang(runs, [*moves, *out], free, racks, pods, each)):
+            best = figures
+    return best
 
 
 def _with_gang(

@@ -16,6 +16,7 @@ from admission.engine.model import (
     MoveTerms,
     PodSet,
     PodSetAdmission,
+    PreemptionPolicy,
     Quota,
     TopologyRequest,
     Workload,
@@ -38,14 +39,20 @@ class Running:
     topology: TopologyRequest = ANYWHERE
     queue: str = "q"
     evicted: bool = False
+    priority: int = 0
 
 
 def own(
-    cpus: int = 1000, name: str = "q", moves: MoveTerms = NO_TERMS, moves_per_day: int | None = None
+    cpus: int = 1000,
+    name: str = "q",
+    moves: MoveTerms = NO_TERMS,
+    moves_per_day: int | None = None,
+    within: str = "Never",
 ) -> ClusterQueue:
-    """A queue with so much quota."""
+    """A queue with so much quota. `within` is its `withinClusterQueue`."""
     quotas = (group({"tas": {"cpu": Quota(cpus * CPU)}}),)
-    return ClusterQueue(name, quotas, moves=moves, moves_per_day=moves_per_day)
+    policy = PreemptionPolicy(within_cluster_queue=within)
+    return ClusterQueue(name, quotas, moves=moves, moves_per_day=moves_per_day, preemption=policy)
 
 
 def cluster(
@@ -79,6 +86,7 @@ def run(ledger: Ledger, key: str, one: Running) -> None:
         admitted=start,
         evicted=one.evicted,
         moves=one.moves,
+        priority=one.priority,
         admission=Admission(one.queue, (got,)),
     )
     ledger.apply(workload)

@@ -31,11 +31,15 @@ class DrawnCluster:
         """The rack of each host."""
         return {f"h{index}": f"r{index // self.per_rack}" for index in range(self.per_rack * self.racks)}
 
-    def ledger(self) -> Ledger:
-        """A new ledger of it, with just enough quota for all workloads and the gang."""
+    def ledger(self, within: str = "Never") -> Ledger:
+        """A new ledger of it, with just enough quota for all workloads and the gang. `within` is `withinClusterQueue`."""
         used = sum(one.cpus * count for one in self.runs.values() for count in one.hosts.values())
         return cluster(
-            self.runs, own(used + self.pods * self.each), racks_of=self.per_rack, count=self.racks, cpus=PER_HOST
+            self.runs,
+            own(used + self.pods * self.each, within=within),
+            racks_of=self.per_rack,
+            count=self.racks,
+            cpus=PER_HOST,
         )
 
 

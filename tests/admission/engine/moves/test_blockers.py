@@ -1,0 +1,127 @@
+"""Moves and evictions in one plan: which leave how, and beside brute force (Issue 21, part 2)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from random import Random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from admission.engine.decision import Proof
+from admission.engine.ledger import Ledger
+from admission.engine.model import NO_TERMS, Workload
+from admission.engine.moves.commit import commit
+from admission.engine.moves.movers import loss, movers_of
+from admission.engine.moves.plan import PlanOptions, plan
+from admission.engine.moves.plans import MovePlan, NoPlan
+from tests.admission.engine.moves.brute import best_of_both
+from tests.admission.engine.moves.clusters import NOW, Running, cluster, gang, hosts_of, own
+from tests.admission.engine.moves.drawn import PER_HOST, DrawnCluster
+from tests.budgets import examples
+
+LOWER = "LowerPriority"
+BOTH = PlanOptions(evict=True)
+FULL = Running({"h2": 4, "h3": 3}, moves=NO_TERMS, priority=10)
+"""The other rack, with room for one pod."""
+
+
+def urgent(pods: int = 2, each: int = 4) -> Workload:
+    return replace(gang(pods, each), priority=10)
+
+
+def leave(found: MovePlan | NoPlan) -> tuple[dict[str, dict[str, int]], list[str]]:
+    """Where the movers go, and which are evicted; fails if there is no plan."""
+    assert isinstance(found, MovePlan), found
+    moved = {move.workload: hosts_of(move.after) for move in found.moves}
+    return moved, [one.victim.workload for one in found.evictions]
+
+
+@pytest.mark.parametrize(
+    ("runs", "moved", "evicted"),
+    [
+        pytest.param(
+            {"equal": Running({"h0": 1}, priority=10), "low": Running({"h1": 2}, moves=NO_TERMS), "full": FULL},
+            {"equal": {"h3": 1}},
+            ["low"],
+            id="an equal one moves and a lesser one is evicted, where neither alone does",
+        ),
+        pytest.param(
+            {"low": Running({"h0": 1}), "lower": Running({"h1": 1}, priority=-5), "full": FULL},
+            {"low": {"h3": 1}},
+            ["lower"],
+            id="where one of two may move, the more important one does",
+        ),
+        pytest.param(
+            {"low": Running({"h0": 1}), "full": replace(FULL, hosts={"h2": 4, "h3": 2})},
+            {"low": {"h3": 1}},
+            [],
+            id="moves alone come before any eviction",
+        ),
+    ],
+)
+def test_each_blocker_moves_or_is_evicted(
+    runs: Mapping[str, Running], moved: Mapping[str, Mapping[str, int]], evicted: list[str]
+) -> None:
+    found = plan(cluster(runs, own(within=LOWER)), urgent(), NOW, BOTH)
+    assert leave(found) == (moved, evicted)
+
+
+NEEDS_BOTH = {"equal": Running({"h0": 1}, priority=10), "low": Running({"h1": 2}, moves=NO_TERMS), "full": FULL}
+
+
+@pytest.mark.parametrize(
+    ("within", "change"),
+    [
+        pytest.param("Never", {}, id="the queue evicts nobody"),
+        pytest.param(LOWER, {"gated": True}, id="a closed preemption gate"),
+        pytest.param(LOWER, {"priority": 0}, id="nobody is less important"),
+    ],
+)
+def test_nobody_is_evicted_whom_the_policy_protects(within: str, change: dict[str, object]) -> None:
+    found = plan(cluster(NEEDS_BOTH, own(within=within)), replace(urgent(), **change), NOW, BOTH)  # type: ignore[arg-type]
+    assert isinstance(found, NoPlan)
+
+
+def test_the_places_of_a_mixed_plan_are_taken_together() -> None:
+    ledger = cluster(NEEDS_BOTH, own(within=LOWER))
+    found = plan(ledger, urgent(), NOW, BOTH)
+    assert isinstance(found, MovePlan)
+    assert commit(ledger, urgent(), found, NOW, {}) is None
+    assert hosts_of(ledger.admission("equal")) == {"h3": 1}
+    assert ledger.admission("low") is not None  # evicted once the moves are written
+    assert ledger.audit() == []
+
+
+def _without(ledger: Ledger) -> Ledger:
+    low = ledger.workload("low")
+    assert low is not None
+    ledger.apply(replace(low, priority=10))
+    return ledger
+
+
+def test_a_victim_that_has_become_more_important_stays() -> None:
+    ledger = cluster(NEEDS_BOTH, own(within=LOWER))
+    found = plan(ledger, urgent(), NOW, BOTH)
+    assert isinstance(found, MovePlan)
+    assert commit(_without(ledger), urgent(), found, NOW, {}) == "low may no longer be evicted"
+    assert hosts_of(ledger.admission("equal")) == {"h0": 1}
+
+
+@settings(max_examples=examples(120))
+@given(st.integers(0, 10**6))
+def test_no_way_to_leave_is_better_than_a_proved_plan_or_its_bound(seed: int) -> None:
+    drawn, draw = DrawnCluster(seed), Random(seed + 1)
+    drawn.runs = {key: replace(one, priority=draw.choice((-3, 0, 5, 10))) for key, one in drawn.runs.items()}
+    ledger, wanted = drawn.ledger(LOWER), replace(drawn.gang, priority=draw.choice((4, 10)))
+    movable = {key: mover.cost for key, mover in movers_of(ledger, NOW, {}).by_key.items()}
+    evictable = {key: loss(ledger, key, NOW) for key, one in drawn.runs.items() if one.priority < wanted.priority}
+    best = best_of_both(drawn.runs, movable, evictable, drawn.rack_of, PER_HOST, drawn.pods, drawn.each)
+    found = plan(ledger, wanted, NOW, BOTH)
+    if isinstance(found, MovePlan):
+        assert best is not None
+        assert found.certificate.bound <= best <= found.certificate.cost
+        assert found.certificate.proof is not Proof.OPTIMAL or best == found.certificate.cost
+    assert ledger.audit() == []
