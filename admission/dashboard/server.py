@@ -291,7 +291,9 @@ async def _write(response: web.StreamResponse, piece: bytes) -> None:
 @contextlib.asynccontextmanager
 async def plain_listening(server: DashboardServer, host: str, port: int) -> AsyncIterator[int]:
     """Serves plain HTTP while the block runs, for this machine only; yields the port. Raises OSError."""
-    runner = web.ServerRunner(web.Server(server.handle, handler_cancellation=True), shutdown_timeout=1.0)
+    # No access log: what a user looks at is nobody else's business.
+    handler = web.Server(server.handle, handler_cancellation=True, access_log=None)
+    runner = web.ServerRunner(handler, shutdown_timeout=1.0)
     await runner.setup()
     try:
         await web.TCPSite(runner, host, port).start()

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, datetime, timedelta
+from random import Random
 from typing import Any
 
 import pytest
 
-from tests.page.cluster import FLAVOR, MadeCluster
+from tests.page.cluster import FLAVOR, MadeCluster, workload
 from tests.page.conftest import Opened, Opener
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -337,6 +338,9 @@ async def test_names_are_text_whatever_they_hold(opened: Opener) -> None:
     cluster.rows[key] |= {"message": HOSTILE, "reason": HOSTILE, "job": HOSTILE, "clusterQueue": HOSTILE}
     other = next(row for row in cluster.rows.values() if row["state"] == "Pending" and row["job"] != HOSTILE)
     other |= {"message": long, "job": long, "clusterQueue": long}
+    other["notes"] = [{"type": HOSTILE, "reason": HOSTILE, "message": long}]
+    cluster.reservations = [{"name": HOSTILE, "start": HOSTILE, "end": long}]
+    cluster.reserved = {0: [0], 1: [0]}
     cluster.names[0] = HOSTILE
     cluster.names[1] = long
     cluster.domains[0][0] = HOSTILE
@@ -421,6 +425,34 @@ async def test_a_lost_connection_is_said_and_what_was_missed_is_read(opened: Ope
     found.stand_in.refuse = False
     await found.page.get_by_text("56 workloads wait").wait_for()
     await found.page.get_by_text("live", exact=True).wait_for()
+
+
+async def test_ten_thousand_jobs_with_the_longest_names_are_listed_and_found(opened: Opener) -> None:
+    cluster = MadeCluster(64, waiting=0)
+    for number in range(10_000):
+        name = f"{'x' * 120}-{number:05d}-{'y' * 126}"
+        row = workload(number, Random(number), 4, "Pending") | {
+            "name": name,
+            "job": f"Job {name}",
+            "message": "m" * 300,
+        }
+        cluster.rows[f"{row['namespace']}/{name}"] = row | {"reason": "QuotaExceeded"}
+    found = await opened(cluster)
+    await found.go("waiting")
+    await found.page.get_by_text("10,000 workloads wait").wait_for(timeout=20_000)
+    assert await found.page.locator(WAITS).count() == 100
+    assert await fits(found)
+    await found.page.get_by_label("Text").fill("-09123-")
+    await found.page.locator(WAITS, has_text="-09123-").wait_for()
+    await found.page.keyboard.press("Escape")
+    await found.page.evaluate("() => document.activeElement.blur()")
+    await found.page.keyboard.press("/")
+    await found.page.keyboard.type("-07777-")
+    await found.page.get_by_role("option", name="-07777-").wait_for()
+    await found.page.keyboard.press("Enter")
+    await found.page.get_by_role("heading", level=1).get_by_text("-07777-").wait_for()
+    assert await fits(found)
+    assert found.errors == []
 
 
 @pytest.mark.parametrize(

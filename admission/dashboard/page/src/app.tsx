@@ -79,7 +79,9 @@ function View({ view, rest }: { view: string; rest: string[] }): JSX.Element {
     case 'what-if': return <WhatIfView />;
     case 'workload': {
       const [namespace, name] = rest;
-      if (namespace !== undefined && name !== undefined) return <WorkloadView key={`${namespace}/${name}`} namespace={namespace} name={name} />;
+      // A dot would be resolved as a step of the address, which then is that of another answer.
+      const dots = [namespace, name].some((part) => part === '.' || part === '..');
+      if (namespace !== undefined && name !== undefined && !dots) return <WorkloadView key={`${namespace}/${name}`} namespace={namespace} name={name} />;
       break;
     }
     default:
