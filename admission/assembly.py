@@ -23,6 +23,7 @@ from admission.controllers.fair_share_status import NO_SHARES, LedgerShares
 from admission.controllers.feed import Feed
 from admission.controllers.flavor_spares import FlavorSparesReporter
 from admission.controllers.forecaster import Forecaster, ForecastLimits
+from admission.controllers.guesses import Guesses
 from admission.controllers.job_kinds import JobKindController
 from admission.controllers.jobs.context import JobOptions
 from admission.controllers.jobs.controller_context import ControllerContext
@@ -43,6 +44,7 @@ from admission.controllers.pods.sets import SetController
 from admission.controllers.queues import QueueController
 from admission.controllers.readiness import Readiness
 from admission.controllers.relabelled import RelabelledController
+from admission.controllers.run_time_keeper import RunTimeKeeper
 from admission.controllers.sakkara.output_controller import ResultController
 from admission.controllers.sakkara.output_members import MemberPod, read_member
 from admission.controllers.sakkara.output_paths import TreePaths
@@ -171,9 +173,12 @@ def deciding(shared: Shared) -> Deciding:
     latest_start: LatestStart | None = None
     if section.forecasts:
         limits = ForecastLimits(section.forecast_period, section.explain_after)
-        forecaster = Forecaster(writer, views, ledger, queues, limits)
+        learned = RunTimeKeeper(writer, shared.recorder, settings.namespace, section.run_times_period)
+        forecaster = Forecaster(writer, views, ledger, queues, learned, limits)
         latest_start = forecaster.latest_start
-        more.append(("forecasts", forecaster.run))
+        guesses = Guesses(views, queues, learned.times, due.set, section.forecast_period)
+        feed.conversion.guess = guesses.of
+        more += [("run times", learned.run), ("forecasts", forecaster.run), ("guesses", guesses.run)]
     moves = MoveController(writer, views, context, scheduler, shared.recorder, latest_start)
     more.append(("moves", moves.run))
     reservations = AdvanceReservationController(writer, views, ledger, feed)

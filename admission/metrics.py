@@ -100,4 +100,11 @@ FORECASTS_HELD = Gauge(
     "stowage_forecast_held_ratio", "Part of the workloads that started within the interval that they were told first."
 )
 LEARNED_KINDS = Gauge("stowage_forecast_kinds", "Kinds of workloads with learned run times.")
+RUN_TIME_ERRORS = Counter(
+    "stowage_run_time_errors",
+    "Failures to read or write the ConfigMap of learned run times, by operation; also records in it that were left out.",
+    ("operation",),
+)
+for _operation in ("read", "write"):
+    RUN_TIME_ERRORS.labels(_operation)
 EXPLAIN_SECONDS = Histogram("stowage_explain_seconds", "Seconds to compute why a workload waits.", ("verdict",))

@@ -108,6 +108,9 @@ class ControllerSection(Section):
     forecast_period: float = Field(
         60.0, gt=0, description="seconds between two forecasts of all waiting workloads; more if one takes long"
     )
+    run_times_period: float = Field(
+        300.0, gt=0, description="seconds between two writes of learned run times to the ConfigMap stowage-run-times"
+    )
     moves: bool = Field(
         False,
         description="move running workloads that allow it to other places so that a waiting workload gets its domain",

@@ -19,6 +19,7 @@ from admission.controllers.status import patch_status, read_again
 from admission.engine import convert_admissions
 from admission.engine.decision import Admit
 from admission.engine.moves.plans import Move
+from api import backfill
 from api.errors import Conflict, NotFound, ServerError, Unreachable
 from api.kube import tracing
 from api.kube.client import Kube
@@ -135,6 +136,9 @@ class AdmissionWriter:
         admission = convert_admissions.to_status(decision.admission)
         status = conditions.reserved(workload.status, admission, now, generation, decision.note)
         status = conditions.placed(status, now, generation)
+        if (over := decision.overtaking) is not None:
+            text = backfill.message(over.head, over.guess, over.until)
+            status = conditions.backfilled(status, text, now, generation)
         queue = self._views.cluster_queues.objects.get(decision.admission.cluster_queue)
         checks = own_checks(workload) + (checks_for(queue, admission) if queue else ())
         status = conditions.with_checks(status, checks, now)

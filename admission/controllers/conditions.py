@@ -14,6 +14,7 @@ from api.assignment import placement_text
 from api.meta import Condition, find_condition, is_true, parse_time, rfc3339, set_condition
 from api.names import (
     ADMITTED,
+    BACKFILLED,
     BLOCKED_ON_PREEMPTION_GATES,
     DEACTIVATION_TARGET,
     EVICTED,
@@ -50,7 +51,13 @@ from api.workloads import (
 MESSAGE_LIMIT = 32 * 1024
 HOLD = "Job is on hold"
 NOT_EVALUATED = "Workload is pending evaluation in the scheduling queue"
-_OF_ONE_ADMISSION = (GANG_BOUND, PLACEMENT, UNSCHEDULABLE, NOT_CREATED, LEVELS_KEPT, HOSTS_HELD)
+_REQUEUED_AT_ONCE = (
+    EvictedReason.PREEMPTED,
+    EvictedReason.BACKFILL_ENDED,
+    EvictedReason.NODE_FAILURES,
+    EvictedReason.PODS_UNSCHEDULABLE,
+)
+_OF_ONE_ADMISSION = (BACKFILLED, GANG_BOUND, PLACEMENT, UNSCHEDULABLE, NOT_CREATED, LEVELS_KEPT, HOSTS_HELD)
 
 
 def with_condition(
@@ -109,6 +116,11 @@ def reserved(
         new = _off(new, kind, QUOTA_RESERVED, now, generation)
     message = "; ".join(filter(None, (f"Quota reserved in ClusterQueue {admission.cluster_queue}", note)))
     return with_condition(new, QUOTA_RESERVED, True, QUOTA_RESERVED, message, now, generation)
+
+
+def backfilled(status: WorkloadStatus, message: str, now: float, generation: int = 0) -> WorkloadStatus:
+    """Sets Backfilled=True with the message of api/backfill.py; the end of the admission removes it."""
+    return with_condition(status, BACKFILLED, True, WorkloadStateReason.LEARNED_RUN_TIME, message, now, generation)
 
 
 def placed(status: WorkloadStatus, now: float, generation: int = 0) -> WorkloadStatus:
@@ -326,7 +338,7 @@ def released(status: WorkloadStatus, now: float, generation: int = 0) -> Workloa
     new = synced_admitted(new, now, generation)
     if eviction is None:
         return new
-    again = eviction.reason in (EvictedReason.PREEMPTED, EvictedReason.NODE_FAILURES, EvictedReason.PODS_UNSCHEDULABLE)
+    again = eviction.reason in _REQUEUED_AT_ONCE
     return with_condition(new, REQUEUED, again, eviction.reason, eviction.message, now, generation)
 
 

@@ -1,6 +1,6 @@
 """Tells each waiting Workload when it is expected to start, as an interval with its confidence.
 
-It learns run times from Workloads that finish, and after a restart from those that have finished and still exist. Every
+It learns run times from Workloads that finish, and run_time_keeper.py keeps them over restarts. Every
 `period` seconds it forecasts all waiting workloads (engine/forecast) in turns of the loop, and rests so that it takes
 at most a twentieth of it. The condition `stowage.dev/ExpectedStart` is written after a wait of `first` seconds, and again only
 when an end of the interval moved by a quarter of the time that is left, at least a minute; at most `_WRITES` Workloads per
@@ -23,11 +23,12 @@ from typing import Final
 from admission import metrics
 from admission.controllers import conditions
 from admission.controllers.cluster_view import Views
+from admission.controllers.run_time_keeper import RunTimeKeeper, kind_of
 from admission.controllers.status import patch_status
 from admission.controllers.turns import Turns
 from admission.engine.forecast.calibration import Calibration
 from admission.engine.forecast.inputs import inputs_of
-from admission.engine.forecast.run_times import RunEstimate, RunKind, RunTimes, run_kind
+from admission.engine.forecast.run_times import RunEstimate, RunKind
 from admission.engine.forecast.starts import StartForecast, forecast
 from admission.engine.ledger import Ledger
 from admission.engine.model import Workload as EngineWorkload
@@ -67,12 +68,13 @@ class Forecaster:
         views: Views,
         ledger: Ledger,
         queues: PendingQueues,
+        learned: RunTimeKeeper,
         limits: ForecastLimits | None = None,
         now: Callable[[], float] = time.time,
     ) -> None:
         self._kube, self._views, self._ledger, self._queues = kube, views, ledger, queues
         self._limits, self._now = limits or ForecastLimits(), now
-        self._times, self._calibration = RunTimes(), Calibration()
+        self._learned, self._calibration = learned, Calibration()
         self._first: dict[str, StartForecast] = {}
         self._written: dict[str, StartForecast] = {}
         self._interrupted = 0
@@ -117,8 +119,8 @@ class Forecaster:
 
     def _estimate(self, workload: EngineWorkload) -> RunEstimate | None:
         found = self._views.workloads.objects.get(workload.key)
-        kind = RunKind(workload.queue) if found is None else _kind(found)
-        return self._times.estimate(kind, workload.time_limit)
+        kind = RunKind(workload.queue) if found is None else kind_of(found)
+        return self._learned.times.estimate(kind, workload.time_limit)
 
     def latest_start(self, key: str) -> float | None:
         """Returns the latest start (epoch seconds) that the waiting Workload was told; None if none is known."""
@@ -153,8 +155,7 @@ class Forecaster:
         except ValueError:
             return
         if began is not None and ended is not None:
-            self._times.record(_kind(workload), ended - began)
-            metrics.LEARNED_KINDS.set(len(self._times))
+            self._learned.learn(kind_of(workload), began, ended)
 
     def _forget(self, key: str) -> None:
         self._first.pop(key, None)
@@ -213,12 +214,6 @@ def _moved(before: StartForecast, one: StartForecast, now: float) -> bool:
     late = 0.0 if before.latest is None or one.latest is None else abs(before.latest - one.latest)
     # An earliest start that has passed moves with the clock, which is no news.
     return late >= enough or abs(max(before.earliest, now) - one.earliest) >= enough
-
-
-def _kind(workload: Workload) -> RunKind:
-    owner = next((each.kind for each in workload.metadata.owner_references if each.controller), "")
-    queue = f"{workload.metadata.namespace}/{workload.spec.queue_name}"
-    return run_kind(queue, owner, workload.metadata.name)
 
 
 def _waits(workload: Workload) -> bool:

@@ -20,7 +20,7 @@ from admission.controllers.evictions import Eviction
 from admission.controllers.evictor import Evictor
 from admission.controllers.scheduler_context import SchedulerContext
 from admission.controllers.status import read_again
-from admission.engine.decision import Evict, Preempt
+from admission.engine.decision import Evict, Preempt, PreemptionReason
 from admission.engine.model import Workload as EngineWorkload
 from admission.engine.preemption.wording import eviction_message, preempted_event, priorities
 from api.errors import Conflict, NotFound, NotLeader, ServerError, StowageError, Unreachable
@@ -86,15 +86,19 @@ class PendingEvictions:
             if preemptor is None or admitted is None or admitted.admission is None or admitted.evicted:
                 continue
             queue = admitted.admission.cluster_queue
-            message = eviction_message(self._ledger.quota, preemptor, queue, victim.claim)
-            eviction = Eviction(
-                EvictedReason.PREEMPTED,
-                message,
-                preemption=victim.claim.value,
-                event_message=message + priorities(preemptor, admitted),
-            )
+            eviction = self._eviction(preemptor, admitted, queue, victim.claim)
             text = preempted_event(preemptor, admitted, queue)
             self._begin(admitted, PendingEviction(admitted.key, admitted.uid, eviction, (preemptor.key,), text), tasks)
+
+    def _eviction(
+        self, preemptor: EngineWorkload, admitted: EngineWorkload, queue: str, claim: PreemptionReason
+    ) -> Eviction:
+        if claim is PreemptionReason.BACKFILL_ENDED:
+            why = "It overtook a waiting workload because jobs like it were short"
+            return Eviction(EvictedReason.BACKFILL_ENDED, f"{why}, and still ran when {preemptor.key} was to start")
+        message = eviction_message(self._ledger.quota, preemptor, queue, claim)
+        event_message = message + priorities(preemptor, admitted)
+        return Eviction(EvictedReason.PREEMPTED, message, preemption=claim.value, event_message=event_message)
 
     def evict(self, decision: Evict, tasks: asyncio.TaskGroup) -> None:
         """Evicts a workload that lost its nodes or cannot start together with its gang group."""
@@ -176,7 +180,7 @@ class PendingEvictions:
             )
             local = self._views.local_queue_of(preemptor)
             queue = local.spec.cluster_queue if local else ""
-            metrics.PREEMPTED.labels(queue, removal.eviction.preemption).inc()
+            metrics.PREEMPTED.labels(queue, removal.eviction.preemption or removal.eviction.reason).inc()
 
     def _look_again(self, removal: PendingEviction) -> None:
         pending = filter(None, map(self._queues.workload, removal.preemptors))

@@ -30,7 +30,7 @@ from admission.engine import model
 from admission.engine.cycle.cycle import CycleReport
 from admission.engine.cycle.decide import decide
 from admission.engine.cycle.second_pass import Lost
-from admission.engine.decision import Admit, Decision, Evict, Preempt, Reject, Wait
+from admission.engine.decision import Admit, Decision, Evict, Preempt, PreemptionReason, Reject, Wait
 from admission.engine.reasons import Reason
 from api.errors import NotLeader, StowageError
 from api.kube.client import Kube
@@ -207,7 +207,7 @@ class Scheduler:
             case Preempt():
                 wait = WaitReason(Reason.WAITING_FOR_PREEMPTED, decision.message, decision.requested)
                 self._waits.waits(decision.workload, wait)
-                if not self._instead(decision):
+                if _ends_backfill(decision) or not self._instead(decision):
                     self._removals.preempt(decision, writes)
             case Evict():
                 self._removals.evict(decision, writes)
@@ -278,3 +278,8 @@ class Scheduler:
         workload = self._views.workloads.objects.get(decision.workload)
         if workload is not None:
             self._recorder.record(ref_to(WORKLOADS, workload), "Warning", "SecondPassFailed", decision.message)
+
+
+def _ends_backfill(decision: Preempt) -> bool:
+    """Reports whether the victims must leave now, because the workload was promised to start now."""
+    return any(victim.claim is PreemptionReason.BACKFILL_ENDED for victim in decision.victims)

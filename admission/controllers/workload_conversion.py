@@ -7,12 +7,13 @@ objects: LimitRanges, RuntimeClasses, volumes, devices, queues, and the slices o
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from weakref import ReferenceType, ref
 
 import msgspec
 
-from admission.controllers.admission_context import blocker
+from admission.controllers.admission_context import AdmissionContext, blocker
 from admission.controllers.cluster_view import BY_NAMESPACE, ClusterView
 from admission.controllers.lifecycle import not_before
 from admission.controllers.resources import Limit, completed, defect
@@ -21,16 +22,20 @@ from admission.engine import convert, convert_moves, model
 from admission.engine.quota.charging import ResourceRules
 from api.errors import InvalidObject
 from api.meta import is_true
-from api.names import GROUP, QUOTA_RESERVED
+from api.names import BACKFILL_LEARNED, GROUP, QUOTA_RESERVED
 from api.queues import LocalQueue
 from api.workloads import Workload, WorkloadSpec
 
 
 class WorkloadConversion:
-    """Converts Workloads; `rules` and `by_eviction` are arguments of `convert.workload`."""
+    """Converts Workloads; `rules` and `by_eviction` are arguments of `convert.workload`.
+
+    `guess` says for how many seconds a waiting Workload will run at most, where its ClusterQueue lets it backfill by that.
+    """
 
     def __init__(self, views: ClusterView, slices: SliceIndex, rules: ResourceRules, *, by_eviction: bool) -> None:
         self._views, self._slices, self._rules, self._by_eviction = views, slices, rules, by_eviction
+        self.guess: Callable[[Workload], float | None] = lambda workload: None
         # By id of the spec, and for as long as a Workload has it.
         self._converted: dict[int, tuple[ReferenceType[WorkloadSpec], tuple[model.PodSet, ...]]] = {}
 
@@ -53,9 +58,15 @@ class WorkloadConversion:
             boosted=self._views.gates.priority_boost,
             known=None if workload.status.reclaimable_pods else self._pod_sets(workload),
             replaces=self._slices.replaces(workload),
+            guess=self._guess(given, context),
         )
         made = self._with_terms(workload, local, made)
         return self._views.devices.counted(workload, self._views.volumes.placed(workload, made))
+
+    def _guess(self, workload: Workload, context: AdmissionContext | None) -> float | None:
+        queue = context.cluster_queue if context is not None else None
+        allowed = queue is not None and queue.metadata.annotations.get(BACKFILL_LEARNED) == "true"
+        return self.guess(workload) if allowed else None
 
     def _with_terms(self, workload: Workload, local: LocalQueue | None, made: model.Workload) -> model.Workload:
         """Completes the terms of moves by those of the LocalQueue and the WorkloadPriorityClass."""

@@ -20,6 +20,7 @@ from admission.engine.convert_moves import terms_of_workload
 from admission.engine.convert_queues import profile_of
 from admission.engine.quota.charging import PLAIN, ResourceRules
 from api import (
+    backfill,
     constraints,
     pods,
     quantity,
@@ -32,6 +33,7 @@ from api.exclusive import exclusive
 from api.meta import find_condition, is_true, object_key, parse_time
 from api.names import (
     ADMITTED,
+    BACKFILLED,
     EVICTED,
     GANG,
     GANG_GROUP,
@@ -68,14 +70,15 @@ def workload(
     boosted: bool = False,
     known: tuple[model.PodSet, ...] | None = None,
     replaces: str = "",
+    guess: float | None = None,
 ) -> model.Workload:
     """Returns the engine's value of a Workload. Its admission is read while QuotaReserved is True. Raises InvalidObject.
 
     Reclaimable pods are not requested while the workload waits, and not charged to quota while it runs; the capacity of their
     nodes stays charged (lifecycle.md 3.7). With `by_eviction`, a workload that was evicted because its pods were not ready in
     time queues from its eviction. With `boosted`, its annotation `priority-boost` adds to its priority. `known` is the result
-    of `pod_sets` for an equal spec without reclaimable pods. `blocked`, `not_before`, `defect` and `replaces` are as in
-    model.Workload.
+    of `pod_sets` for an equal spec without reclaimable pods. `blocked`, `not_before`, `defect`, `replaces` and `guess` are as
+    in model.Workload.
     """
     meta, status = w.metadata, w.status
     done = {pod_set.name: pod_set.count for pod_set in status.reclaimable_pods}
@@ -108,6 +111,8 @@ def workload(
             pod_labels=sorted_labels(_owner_labels(w)),
             reservation=_reservation(w),
             moves=terms_of_workload(w),
+            guess=guess,
+            yields=_yields(w) if reserved else None,
         )
 
 
@@ -194,6 +199,15 @@ def _time_limit(w: workloads.Workload) -> float | None:
     """Returns the seconds that the workload may run after its next admission, net of earlier runs; None without a limit."""
     limit, past = w.spec.maximum_execution_time_seconds, w.status.accumulated_past_execution_time_seconds or 0
     return None if limit is None else float(max(0, limit - past))
+
+
+def _yields(w: workloads.Workload) -> float | None:
+    """Returns from when on the workload may be evicted because it overtook another one; None if it did not.
+
+    Only Stowage writes such a status. One that somebody edited so that it cannot be read is as if there were none.
+    """
+    found = find_condition(w.status.conditions, BACKFILLED)
+    return None if found is None or found.status != "True" else backfill.read_until(found.message)
 
 
 def _boost(annotations: Mapping[str, str]) -> int:

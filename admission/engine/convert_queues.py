@@ -17,6 +17,7 @@ from api import (
 from api.errors import InvalidObject
 from api.names import (
     BACKFILL,
+    BACKFILL_LEARNED,
     ELASTIC_QUOTA_LABEL,
     GANG_MADE,
     HOSTNAME_LABEL,
@@ -64,7 +65,8 @@ def cluster_queue(
             only_checks=only_checks,
             profile=profile_of(queue.metadata.annotations),
             ignores_uncovered=elastic or GANG_MADE in queue.metadata.labels,
-            backfill=_backfill(queue.metadata.annotations),
+            backfill=_yes_or_no(queue.metadata.annotations, BACKFILL),
+            by_guess=_yes_or_no(queue.metadata.annotations, BACKFILL_LEARNED),
             outside={resource: outside[resource] for resource in sorted(covered & outside.keys())},
             moves=terms,
             moves_per_day=per_day,
@@ -207,10 +209,10 @@ def _readable_spare_rule(given: topology.ResourceFlavor, levels: tuple[str, ...]
         return None
 
 
-def _backfill(annotations: Mapping[str, str]) -> bool:
-    text = annotations.get(BACKFILL, "false")
+def _yes_or_no(annotations: Mapping[str, str], key: str) -> bool:
+    text = annotations.get(key, "false")
     if text not in ("true", "false"):
-        raise InvalidObject(f"metadata.annotations[{BACKFILL}]", text, "must be true or false")
+        raise InvalidObject(f"metadata.annotations[{key}]", text, "must be true or false")
     return text == "true"
 
 

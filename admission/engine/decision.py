@@ -112,16 +112,30 @@ class PlacementResult:
 
 
 @dataclass(frozen=True, slots=True)
+class Overtaking:
+    """The workload starts before the waiting `head` because it is expected to run at most `guess` seconds.
+
+    From `until` (epoch seconds) on, when the head is to start, it may be evicted for it.
+    """
+
+    head: str
+    guess: float
+    until: float
+
+
+@dataclass(frozen=True, slots=True)
 class Admit:
     """Admits the workload with this admission; `note` extends the message of its status.
 
-    `considered` extends the message of the QuotaReserved event, with rejected flavors and borrowing.
+    `considered` extends the message of the QuotaReserved event, with rejected flavors and borrowing. `overtaking` is set if it
+    starts only because of its guess.
     """
 
     workload: str
     admission: Admission
     note: str = ""
     considered: str = ""
+    overtaking: Overtaking | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,6 +167,8 @@ class PreemptionReason(StrEnum):
     """The victim's queue has the larger share (fair sharing)."""
     IN_COHORT_RECLAIM_WHILE_BORROWING = "InCohortReclaimWhileBorrowing"
     """The preemptor borrows, and the victim's priority is below the threshold (borrowWithinCohort)."""
+    BACKFILL_ENDED = "BackfillEnded"
+    """The victim overtook a waiting workload by its learned run time and outlasted it. Not in Kueue."""
 
 
 @dataclass(frozen=True, slots=True)

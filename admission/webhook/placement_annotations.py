@@ -129,6 +129,8 @@ def _fault(metadata: FieldPath, fault: InvalidObject) -> FieldError:
 
 
 def backfill(metadata: FieldPath, given: Mapping[str, str]) -> Errors:
-    """Returns an error if the value of the backfill annotation is not a boolean."""
-    text = given.get(names.BACKFILL, "false")
-    return [] if text in _YES_OR_NO else [not_supported(_key(metadata, names.BACKFILL), text, _YES_OR_NO)]
+    """Returns an error for each annotation about backfill whose value is not a boolean."""
+    texts = {key: given.get(key, "false") for key in (names.BACKFILL, names.BACKFILL_LEARNED)}
+    return [
+        not_supported(_key(metadata, key), text, _YES_OR_NO) for key, text in texts.items() if text not in _YES_OR_NO
+    ]

@@ -19,7 +19,7 @@ from api.kube.client import Kube, PatchKind
 from api.kube.health import HealthServer
 from api.kube.resources import CONFIG_MAPS, NAMESPACES, SERVICE_ACCOUNTS, Resource
 from api.kube.settings import ClientSettings
-from api.names import MANAGED_NAMESPACE, SAKKARA_GROUP
+from api.names import MANAGED_NAMESPACE, RUN_TIMES, RUN_TIMES_KEY, SAKKARA_GROUP
 from hack.controlplane.cluster import ControlPlane
 from tests.attacks.conftest import ATTACKER, Battlefield
 from tests.scenarios.site import eventually
@@ -46,6 +46,7 @@ REFUSED = (
     pytest.param(CONFIG_MAPS, _GROUP, {"data": {"priority": "7"}}, id="what-the-user-gave"),
     pytest.param(CONFIG_MAPS, _GROUP, {"data": {"size": None}}, id="what-the-user-gave-taken-away"),
     pytest.param(CONFIG_MAPS, _GROUP, {"metadata": {"finalizers": ["a.b/c"]}}, id="a-finalizer"),
+    pytest.param(CONFIG_MAPS, RUN_TIMES, {"data": {RUN_TIMES_KEY: "{}"}}, id="the-name-of-our-own-elsewhere"),
 )
 
 
@@ -59,7 +60,7 @@ async def test_the_controllers_token_writes_nothing_but_our_own_fields(
     if not battlefield.on_real_server:
         pytest.skip("the embedded server has no ValidatingAdmissionPolicy")
     namespace = battlefield.namespace if resource.namespaced else None
-    for made, labels in ((_GROUP, {SAKKARA_GROUP: ""}), (_OTHER, {})):
+    for made, labels in ((_GROUP, {SAKKARA_GROUP: ""}), (_OTHER, {}), (RUN_TIMES, {})):
         await battlefield.site.make(
             CONFIG_MAPS,
             {"metadata": {"name": made, "namespace": battlefield.namespace, "labels": labels}, "data": {"size": "2"}},

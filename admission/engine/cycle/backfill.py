@@ -5,8 +5,14 @@ which it would fit if no other workload were admitted and every running workload
 workload without a limit never ends). Another workload starts before the head only if that moment does not move:
 
 - it ends before that moment, by its own limit; or
+- it is expected to end before that moment, and its queue allows to go by that (`ClusterQueue.by_guess`); or
 - the head still fits at that moment with the other workload charged and all workloads removed that end by then. Quota and nodes
   both count.
+
+What is expected may be wrong, and the start of the head must hold. So a workload that starts only by its guess counts as
+ended at the moment of the head (`Workload.yields`): if it still runs then and the head does not fit beside it, it is
+evicted for the head. Without the head in its way it runs on, and may be evicted later for another head that would fit at once
+in its place. A guess never makes a reservation: the moment of a head comes from limits alone.
 
 If the start of the head is unknown, because running workloads have no limits, nothing is reserved in its queue: a moment given
 to a workload behind it would not hold, since the head may start first and take the capacity.
@@ -49,6 +55,7 @@ from admission.engine.cycle.projected_ledger import Departures, FutureReservatio
 from admission.engine.cycle.reserved_quota import drawing
 from admission.engine.cycle.solve import Unsolved, solve
 from admission.engine.cycle.start_order import BindingStart, StartOrder, future_of
+from admission.engine.decision import Overtaking, PreemptionReason, Victim
 from admission.engine.ledger import Ledger
 from admission.engine.model import Admission, ClusterQueue, FlavorResource, Workload
 from admission.engine.queue.cluster_queue import shape_of
@@ -64,6 +71,7 @@ _MAY_PASS = (Reason.WAITING_FOR_QUOTA, Reason.TOPOLOGY_PLACEMENT_FAILED, BEHIND)
 
 _KEPT = 60.0
 _SEARCHES = 2
+_SPARED = 8
 
 
 def rfc3339(start: float) -> str:
@@ -95,6 +103,21 @@ class ReservedStart:
         if self.start is None or self.start <= now:
             return again
         return self.start if again is None else min(again, self.start)
+
+
+@dataclass(frozen=True, slots=True)
+class Permission:
+    """Whether a workload may start now: not if it would delay a head, which `refusal` names.
+
+    `overtaking` is set if it may only because it is expected to end in time.
+    """
+
+    refusal: str | None = None
+    overtaking: Overtaking | None = None
+
+    def applied_to(self, workload: Workload) -> Workload:
+        """Returns the workload as it runs if it starts with this permission."""
+        return workload if self.overtaking is None else replace(workload, yields=self.overtaking.until)
 
 
 def running(workload: Workload, queue: ClusterQueue, now: float) -> Workload:
@@ -221,14 +244,91 @@ class Backfill:
     # ---- those behind
 
     def delays(self, queue: ClusterQueue, found: Nomination) -> str | None:
-        """Returns the message that names the head that this workload would delay if it started now; None if it delays none."""
-        level = found.assignment.level
+        """Returns the message that names the head that this workload would delay if it started now; None if it delays none.
+
+        Its guess does not count.
+        """
+        return self._permission(queue, found, None).refusal
+
+    def permission(self, queue: ClusterQueue, found: Nomination) -> Permission:
+        """Returns whether the workload may start now, be it by its guess."""
+        workload = found.workload
+        asked = queue.by_guess and workload.time_limit is None and not found.victims and not workload.replaces
+        if not asked or queue.checks:
+            return self._permission(queue, found, None)
+        made = self._permission(queue, found, workload.guess)
+        return made if made.refusal is None else replace(made, refusal=f"{made.refusal}; {_guess_in_words(workload)}")
+
+    def _permission(self, queue: ClusterQueue, found: Nomination, guess: float | None) -> Permission:
+        level, overtaking = found.assignment.level, None
         for one in sorted(self._order.all(), key=lambda one: (one.reservation.start, one.head.key)):
             head, reservation = one.head, one.reservation
-            bound = self._order.binds(one, found.workload, level) and _share_flavor(reservation, found)
-            if bound and not self._holds(head, reservation, queue, found):
-                return f"would delay {head.key}, which comes before it and is {expected(reservation.start)}"
-        return None
+            if not self._order.binds(one, found.workload, level) or not _share_flavor(reservation, found):
+                continue
+            if overtaking is not None and overtaking.until <= reservation.start:
+                continue
+            if self._holds(head, reservation, queue, found):
+                continue
+            if guess is None or self._now + guess > reservation.start or not _may_evict(head):
+                return Permission(f"would delay {head.key}, which comes before it and is {expected(reservation.start)}")
+            overtaking = Overtaking(head.key, guess, reservation.start)
+        return Permission(overtaking=overtaking)
+
+    def late(self, queue: ClusterQueue, leaving: frozenset[str]) -> list[Workload]:
+        """Returns the workloads that outlasted their guess and may be evicted for a head of this queue.
+
+        Those that are worth most come first. `leaving` are evicted already.
+        """
+        if not queue.backfill:
+            return []
+        found = [one for key in self._overdue() - leaving if (one := self._ledger.workload(key)) is not None]
+        found = [one for one in found if one.yields is not None and one.time_limit is None and not one.evicted]
+        return sorted(found, key=lambda one: (-one.priority, one.reserved or self._now, one.key))
+
+    def _overdue(self) -> frozenset[str]:
+        return _keys([step for step in self._steps() if step[0] <= self._now])
+
+    def outlasted(
+        self,
+        workload: Workload,
+        queue: ClusterQueue,
+        level: int,
+        late: Sequence[Workload],
+        leaving: frozenset[str] = frozenset(),
+    ) -> Nomination | None:
+        """Returns the nomination of a head that would fit now without the `late` ones, with those in its way as victims.
+
+        None if it is no head whose time has come, or does not fit then. The ledger is as it will be when those `leaving` have
+        left.
+        """
+        if not _may_evict(workload):
+            return None
+        held, first = self._queues.starts.of(queue.name), self._queues.starts.unforeseen(queue.name)
+        if held is not None and (held[1].start > self._now or self._queues.before(held[0], workload)):
+            return None
+        if first is not None and self._queues.before(first, workload):
+            return None
+        with self._ledger.trial():
+            for one in self._order.ahead(workload, level):
+                self._ledger.hold(one.head, one.reservation.admission)
+            for key in self._overdue() - leaving:
+                self._ledger.remove_with_pods(key)
+            found = self._fit(workload, self._now)
+            return None if found is None else self._sparing(found, late)
+
+    def _sparing(self, found: Nomination, late: Sequence[Workload]) -> Nomination:
+        """In a trial without the late ones: returns the nomination with few victims among them."""
+        victims = list(late)
+        for one in late[:_SPARED]:
+            if one.admission is None:
+                continue
+            with self._ledger.trial() as trial:
+                self._ledger.charge(replace(one, admission=None), one.admission)
+                if (other := self._fit(found.workload, self._now)) is not None:
+                    trial.keep()
+                    found = other
+                    victims.remove(one)
+        return replace(found, victims=tuple(Victim(one.key, PreemptionReason.BACKFILL_ENDED) for one in victims))
 
     def _related(self, one: Workload, other: Workload) -> bool:
         tree_of = self._ledger.quota.tree_of
@@ -351,6 +451,17 @@ class Backfill:
         """Returns the nomination of the workload on the ledger as it is, without preemption; None if it does not fit."""
         found = solve(self._ledger, (workload,), at, fair=self._fair)
         return None if isinstance(found, Unsolved) else found[0]
+
+
+def _guess_in_words(workload: Workload) -> str:
+    if workload.guess is None:
+        return "nothing is known of its run time"
+    return f"jobs like it run for {workload.guess:.0f} s at most"
+
+
+def _may_evict(head: Workload) -> bool:
+    """Reports whether workloads that outlast their guess can be evicted for this head."""
+    return not head.gated and not head.replaces and not is_grouped(head)
 
 
 def _keys(steps: Sequence[Step]) -> frozenset[str]:

@@ -285,6 +285,12 @@ class _Cycle:
         workload = head.workload
         if (start := self._start_reserved(head, queue)) is not None:
             return start
+        leaving = self._reservations.leaving
+        if late := self._backfill.late(queue, leaving):
+            with self._reservations.afterwards(queue.name):
+                room = self._backfill.outlasted(workload, queue, assignment.level, late, leaving)
+            if room is not None and room.victims:
+                return self._end_backfill(head, queue, room)
         fewer = any(p.min_count is not None and p.min_count < p.count for p in workload.pod_sets)
         # flavors whose nodes are too full count as no fit by now, but nodes can be emptied as well as quota
         may_help = queue.preemption.evicts and (assignment.mode > Mode.NO_FIT or bool(head.refused))
@@ -349,6 +355,15 @@ class _Cycle:
         if head.fits_nowhere:
             return None
         return flavors_of(self._ledger, head.workload, queue, Scope(fair=self._fair))
+
+    def _end_backfill(self, head: Head, queue: ClusterQueue, found: Nomination) -> Decision:
+        """Evicts the workloads that overtook the head by their guess and are in its way now that it is to start."""
+        if (why := self._backfill.delays(queue, found)) is not None:
+            return self._outcomes.wait(head, queue, BEHIND, why)
+        victims = frozenset(victim.workload for victim in found.victims)
+        self._outcomes.reserve(head, found, victims, evicts=True)
+        message = f"Pending the eviction of {len(victims)} workload(s) that overtook it and ran longer than expected"
+        return Preempt(head.workload.key, found.victims, message, requested(head.workload, queue))
 
     def _preempt(self, head: Head, queue: ClusterQueue, found: Nomination, needs: QueueingHint | None) -> Decision:
         if (why := self._backfill.delays(queue, found)) is not None:

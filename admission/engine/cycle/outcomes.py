@@ -80,8 +80,9 @@ class Outcomes:
         """Admits the head with its spare hosts. It waits instead if it would delay a head with a reserved start, if quota lacks
         for its spare hosts, or if no more workloads may start.
         """
-        if (why := self._backfill.delays(queue, found)) is not None:
-            return self.wait(head, queue, BEHIND, why)
+        permission = self._backfill.permission(queue, found)
+        if permission.refusal is not None:
+            return self.wait(head, queue, BEHIND, permission.refusal)
         if (shortage := spare_hosts.quota_shortage(self._ledger, (found,))) is not None:
             return self.wait(head, queue, Reason.WAITING_FOR_QUOTA, shortage[1])
         if self.startable is not None:
@@ -89,7 +90,7 @@ class Outcomes:
                 return self.wait(head, queue, Reason.WAITING_FOR_PODS_READY, NOT_READY)
             self.startable -= 1
         workload, admission = found.workload, found.admission()
-        admitted = running(workload, queue, self._now)
+        admitted = permission.applied_to(running(workload, queue, self._now))
         with self._ledger.trial() as trial:  # all of it or nothing
             self._ledger.charge_instead(workload.replaces, admitted, admission)
             if workload.key in self._ledger.spare_host_owners:
@@ -102,7 +103,8 @@ class Outcomes:
         self.settle(head)
         self._record_usage(found)
         note = relaxed(workload, queue, self._ledger.flavors, found.assignment, self._now)
-        return Admit(workload.key, admission, note, found.assignment.considered())
+        considered, overtaking = found.assignment.considered(), permission.overtaking
+        return Admit(workload.key, admission, note, considered, overtaking)
 
     def _record_usage(self, found: Nomination) -> None:
         """Records an admission: if it borrows, other queues of the cohort tree may reclaim from its queue."""

@@ -5,7 +5,7 @@ A kind is a LocalQueue, the kind of the owner, and the workload's name with numb
 queue, and of everything. Everything is bounded: kinds (the one that was used longest ago is forgotten), counts (halved, so
 that recent runs weigh more), and the length of each text.
 
-Callers: starts.py and the controller.
+Callers: starts.py, run_time_records.py and the controller.
 """
 
 from __future__ import annotations
@@ -26,11 +26,14 @@ KINDS: Final = 512
 ENOUGH: Final = 5
 """Runs from which a kind is believed rather than a more general one."""
 
+_CAUTIOUS: Final = 0.95
 _FEW: Final = 20
 """Runs below which the next one may well be shorter or longer than all of them."""
 _GROWTH: Final = 1.2
-_BUCKETS: Final = ceil(log(LONGEST, _GROWTH)) + 1
-_TEXT: Final = 63
+BUCKETS: Final = ceil(log(LONGEST, _GROWTH)) + 1
+"""Number of buckets; the last one holds `LONGEST`."""
+TEXT: Final = 63
+"""Characters of an owner and of a name pattern; a queue has twice as many."""
 _SUFFIXES: Final = (5, 8, 9, 10)
 _NUMBER = re.compile(r"[0-9]+")
 
@@ -49,15 +52,15 @@ class RunKind(NamedTuple):
 
 def run_kind(queue: str, owner: str, name: str) -> RunKind:
     """Returns the kind of a workload with texts of bounded length."""
-    return RunKind(queue[: 2 * _TEXT], owner[:_TEXT], name_pattern(name))
+    return RunKind(queue[: 2 * TEXT], owner[:TEXT], name_pattern(name))
 
 
 def name_pattern(name: str) -> str:
     """Returns the name without generated suffixes and with `#` for each number: `job-train7-x1b2c` is `job-train#`."""
-    parts = name[: 4 * _TEXT].split("-")
+    parts = name[: 4 * TEXT].split("-")
     while len(parts) > 1 and _generated(parts[-1]):
         parts.pop()
-    return _NUMBER.sub("#", "-".join(parts))[:_TEXT]
+    return _NUMBER.sub("#", "-".join(parts))[:TEXT]
 
 
 def _generated(part: str) -> bool:
@@ -89,7 +92,7 @@ class RunCounts:
 
 def bucket_of(seconds: float) -> int:
     """Returns the bucket of a run time: bucket n holds those up to 1.2 to the power of n seconds."""
-    return 0 if seconds <= 1 else min(_BUCKETS - 1, ceil(log(seconds, _GROWTH) - 1e-9))
+    return 0 if seconds <= 1 else min(BUCKETS - 1, ceil(log(seconds, _GROWTH) - 1e-9))
 
 
 class RunTimes:
@@ -102,6 +105,20 @@ class RunTimes:
     def __len__(self) -> int:
         return len(self._kinds)
 
+    def kinds(self) -> Iterator[tuple[RunKind, RunCounts]]:
+        """Yields all kinds, the one that was used longest ago first."""
+        yield from self._kinds.items()
+
+    def put(self, kind: RunKind, runs: RunCounts) -> None:
+        """Replaces what is known of a kind, which becomes the one that was used last."""
+        self._kinds.pop(kind, None)
+        self._kinds[kind] = runs
+        self._forget()
+
+    def clear(self) -> None:
+        """Forgets all kinds."""
+        self._kinds.clear()
+
     def record(self, kind: RunKind, seconds: float) -> None:
         """Counts a run for its kind and all wider ones. A time that is negative or no number is ignored."""
         if not isfinite(seconds) or seconds < 0:
@@ -110,8 +127,22 @@ class RunTimes:
             runs = self._kinds.pop(each, None) or RunCounts()
             runs.add(min(seconds, LONGEST))
             self._kinds[each] = runs
+        self._forget()
+
+    def _forget(self) -> None:
         while len(self._kinds) > self._limit:
             del self._kinds[next(iter(self._kinds))]
+
+    def guess(self, kind: RunKind) -> float | None:
+        """Returns the seconds within which 95 of 100 such runs ended, rounded up to the end of a bucket.
+
+        None with fewer than `ENOUGH` runs of this kind or a wider one of the same queue.
+        """
+        for each in kind.and_wider():
+            runs = self._kinds.get(each)
+            if each.queue and runs is not None and runs.total >= ENOUGH:
+                return float(ceil(_GROWTH ** bucket_of(RunEstimate.of(runs).draw(_CAUTIOUS))))
+        return None
 
     def estimate(self, kind: RunKind, limit: float | None = None) -> RunEstimate | None:
         """Returns what is known about a run of this kind, None if nothing is.

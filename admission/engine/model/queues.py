@@ -128,7 +128,8 @@ class ClusterQueue:
     checks that no controller answers; `only_checks` means that nothing else keeps it inactive. Whether the queue accepts a
     namespace is decided by the feed, which knows namespace labels, and comes with each workload. With `ignores_uncovered`,
     resources that no group covers are not counted; otherwise a workload that requests them fits nowhere. With `backfill`, the
-    queue's head gets a reservation, and workloads that do not delay the head may overtake it (backfill.py). `outside` is usage
+    queue's head gets a reservation, and workloads that do not delay the head may overtake it (backfill.py); with `by_guess`,
+    those of this queue without a time limit may also do so by their guess. `outside` is usage
     of its quota by pods that no Workload counts, charged to the first flavor of each resource. `moves` are the terms of its
     workloads that give none; `moves_per_day` is how many of them may be moved in 24 hours, None for any number.
     `by_usage`: the past usage of LocalQueues orders its workloads (admission fair sharing), where that is configured.
@@ -149,6 +150,7 @@ class ClusterQueue:
     profile: Profile | None = None
     ignores_uncovered: bool = False
     backfill: bool = False
+    by_guess: bool = False
     outside: Amounts = field(default_factory=dict)
     moves: MoveTerms = NO_TERMS
     moves_per_day: int | None = None

@@ -100,7 +100,9 @@ class Workload:
     `replaces` is the key of the elastic job's admitted workload that this one replaces, or empty. `pod_labels` are labels that
     its owner gives each pod in addition to the template's. `boost` is the part of its priority from the annotation
     `priority-boost`. `moves` are the terms under which it may be moved while it runs.
-    `reservation` is the advance reservation that it names, or empty.
+    `reservation` is the advance reservation that it names, or empty. `guess` is for how many seconds it will run at most as
+    far as is known from others like it, None if its queue does not go by that or nothing is known. `yields` is from when on
+    it may be evicted for the head of a queue with backfill, because it started by its guess; None if it did not.
     """
 
     key: str
@@ -128,6 +130,8 @@ class Workload:
     boost: int = 0
     moves: MoveTerms = NO_TERMS
     reservation: str = ""
+    guess: float | None = None
+    yields: float | None = None
 
     def facts_of(self, pod_set: PodSet) -> PodFacts:
         """Returns what terms of other pods see of a pod of this pod set."""
@@ -137,5 +141,7 @@ class Workload:
 
     @property
     def ends(self) -> float | None:
-        """When the workload must have ended, in epoch seconds; None without a limit."""
-        return None if self.time_limit is None or self.admitted is None else self.admitted + self.time_limit
+        """When the workload must have ended, or left for those that need its place, in epoch seconds; None without a limit."""
+        if self.time_limit is None or self.admitted is None:
+            return self.yields
+        return self.admitted + self.time_limit

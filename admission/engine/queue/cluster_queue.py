@@ -75,14 +75,14 @@ def shape_of(workload: Workload, *, timed: bool = False) -> Hashable:
     """Equal for workloads that differ only in their position in the queue.
 
     Where a required level is relaxed over time, workloads created at different times have different shapes. `timed`: include
-    the time limit of the workload.
+    the time limit of the workload, and its guess.
     """
     relaxing = any(p.topology is not None and p.topology.relax_after is not None for p in workload.pod_sets)
     moment = workload.queued if relaxing else None
     pod_sets = tuple(_pod_set_shape(pod_set) for pod_set in workload.pod_sets)
     group = workload.gang.together if workload.gang is not None else ()
     bound_to = (workload.key, group) if group else None  # it is admitted with its group, not with its class
-    limit = workload.time_limit if timed else None
+    limit = (workload.time_limit, workload.guess) if timed else None
     gated = workload.gated
     uses = (workload.key.partition("/")[0], workload.reservation) if workload.reservation else None
     return (workload.priority, workload.profile, workload.defect, gated, moment, limit, bound_to, pod_sets, uses)
@@ -144,6 +144,7 @@ class QueueLine:
     strict: bool = False
     timed: bool = False
     backfill: bool = False
+    by_guess: bool = False
     aged: bool = False
     beside_reservations: bool = False
     classes: dict[Hashable, EquivalenceClass] = field(default_factory=dict)

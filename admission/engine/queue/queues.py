@@ -80,7 +80,8 @@ class PendingQueues:
         if line.backfill != spec.backfill:
             self.starts.forget(spec.name)
             line.backfill = spec.backfill
-        timed, past = self._timed or spec.backfill, self.past if spec.by_usage and self.past else None
+        line.by_guess = spec.by_guess
+        timed, past = self._timed or spec.backfill or spec.by_guess, self.past if spec.by_usage and self.past else None
         if line.timed != timed or line.past is not past:
             self.lines.rebuild({spec.name: (timed, past)})
         self.lines.requeue((spec.name,))
@@ -88,7 +89,9 @@ class PendingQueues:
     def time_shapes(self, *, timed: bool) -> None:
         """Makes the time limit of a workload part of its shape in every queue, or only in those with backfill."""
         self._timed = timed
-        wanted = {name: (timed or line.backfill, line.past) for name, line in self.lines.by_queue.items()}
+        wanted = {
+            name: (timed or line.backfill or line.by_guess, line.past) for name, line in self.lines.by_queue.items()
+        }
         self.lines.rebuild({name: each for name, each in wanted.items() if self.lines.line(name).timed != each[0]})
 
     def drop_queue(self, name: str) -> None:
@@ -191,6 +194,11 @@ class PendingQueues:
         if not line.strict and (first := self._reservations.returned(queue, self.position)) is not None:
             return head if head is not None and self._uses_less(head, first) else first
         return head
+
+    def goes_by_guess(self, workload: Workload) -> bool:
+        """Reports whether the workload may overtake others by its guess: its queue allows that, and it has no time limit."""
+        line = self.lines.by_queue.get(workload.cluster_queue)
+        return line is not None and line.by_guess and workload.time_limit is None
 
     def orders_by_usage(self, queue: str) -> bool:
         """Reports whether the past usage of LocalQueues orders the ClusterQueue."""

@@ -15,10 +15,12 @@ import pytest
 from admission.controllers import conditions
 from admission.controllers.cluster_view import Views
 from admission.controllers.forecaster import Forecaster, ForecastLimits, wording
+from admission.controllers.run_time_keeper import RunTimeKeeper
 from admission.engine.forecast.starts import StartForecast
 from admission.engine.model import Flavor
 from admission.world.workload_facts import expected_start
 from api.kube.client import Kube, PatchKind
+from api.kube.events import EventRecorder
 from api.kube.informer import Informer
 from api.kube.resources import WORKLOADS
 from api.meta import Condition, find_condition
@@ -87,9 +89,12 @@ async def site(folder: Path, *finished: dict[str, Any], limit: float | None = LI
         cluster = _cluster(limit)
         here: list[ForecasterSetup] = []
         limits = ForecastLimits(first=5.0)
-        forecaster = Forecaster(
-            kube, cast("Views", views), cluster.ledger, cluster.queues, limits, lambda: here[0].now if here else NOW
-        )
+
+        def now() -> float:
+            return here[0].now if here else NOW
+
+        learned = RunTimeKeeper(kube, EventRecorder(kube, "stowage"), "stowage-system", 300.0, now)
+        forecaster = Forecaster(kube, cast("Views", views), cluster.ledger, cluster.queues, learned, limits, now)
         here.append(ForecasterSetup(kube, cluster, views, forecaster))
         task = asyncio.create_task(views.workloads.run())
         stack.callback(task.cancel)

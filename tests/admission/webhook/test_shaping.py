@@ -218,8 +218,10 @@ def test_a_queue_with_an_unreadable_budget_of_moves_is_refused() -> None:
         ),
     ],
 )
-def test_backfill_of_a_queue(value: str, want: list[str]) -> None:
-    queue = {"metadata": {"name": "q", "annotations": {names.BACKFILL: value}}, "spec": {}}
+@pytest.mark.parametrize("key", [names.BACKFILL, names.BACKFILL_LEARNED])
+def test_backfill_of_a_queue(key: str, value: str, want: list[str]) -> None:
+    want = [line.replace(names.BACKFILL, key) for line in want]
+    queue = {"metadata": {"name": "q", "annotations": {key: value}}, "spec": {}}
     assert lines(queues.validate_cluster_queue(queue, RULES)) == want
     assert lines(queues.validate_cluster_queue_update({"spec": {}}, queue, RULES)) == want
 

@@ -1,0 +1,178 @@
+"""Keeps learned run times over restarts: in a ConfigMap, read when this replica begins to lead, then written now and then.
+
+A Workload that finished before the stored state was written is in it; those that finished later, and still exist, are
+learned from the watch, so that none counts twice. Users who may edit the ConfigMap can mislead forecasts and backfill, and no
+more: each record is checked (engine/forecast/run_time_records.py), and what cannot be read is reported and left out. An edit
+while this replica leads is overwritten.
+
+The manifests have the ConfigMap, so that no right to create any is needed. Without it all is kept in memory alone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections import deque
+from collections.abc import Callable
+from typing import Final
+
+import msgspec
+
+from admission import metrics
+from admission.engine.forecast.run_time_records import UnreadableRecord, record_of, runs_of
+from admission.engine.forecast.run_times import KINDS, RunKind, RunTimes, run_kind
+from api.errors import NotFound, StowageError
+from api.kube.client import Kube, PatchKind
+from api.kube.decode import DECODE_ERRORS
+from api.kube.events import EventRecorder, ref_to
+from api.kube.resources import CONFIG_MAPS
+from api.names import RUN_TIMES, RUN_TIMES_KEY
+from api.sakkara import ConfigMap
+from api.workloads import Workload
+
+log = logging.getLogger(__name__)
+
+LARGEST: Final = 512 * 1024
+"""Characters that are stored at most; of more, the kinds that were used longest ago are left out."""
+_REMEMBERED: Final = 4096
+_STEP: Final = 16
+_PAUSE: Final = 5.0
+
+
+class _Stored(msgspec.Struct):
+    """`until` (epoch seconds): Workloads that finished by then are counted. `kinds`: the one used longest ago first."""
+
+    until: float = 0.0
+    kinds: list[msgspec.Raw] = []
+
+
+class RunTimeKeeper:
+    """The learned run times, `times`, and their copy in the ConfigMap of `namespace`. `period` is in seconds."""
+
+    def __init__(
+        self,
+        kube: Kube,
+        recorder: EventRecorder,
+        namespace: str,
+        period: float,
+        now: Callable[[], float] = time.time,
+    ) -> None:
+        self.times = RunTimes()
+        self._kube, self._recorder, self._namespace, self._period, self._now = kube, recorder, namespace, period, now
+        # Runs seen by this process, also while another one leads: what that one has not written yet is learned again.
+        self._seen: deque[tuple[RunKind, float, float]] = deque(maxlen=_REMEMBERED)
+        self._changed = False
+
+    def learn(self, kind: RunKind, began: float, ended: float) -> None:
+        """Counts a run of this kind (epoch seconds)."""
+        self._seen.append((kind, began, ended))
+        self._record(kind, began, ended)
+
+    def _record(self, kind: RunKind, began: float, ended: float) -> None:
+        self.times.record(kind, ended - began)
+        self._changed = True
+        metrics.LEARNED_KINDS.set(len(self.times))
+
+    async def run(self) -> None:
+        """Reads the stored state, then writes what was learned every `period` seconds, until cancelled."""
+        loaded = await self.load()
+        while True:
+            await asyncio.sleep(self._period if loaded else min(_PAUSE, self._period))
+            if loaded:
+                await self.save()
+            else:
+                loaded = await self.load()
+
+    # ---- reading
+
+    async def load(self) -> bool:
+        """Replaces what is known by the stored state and what was seen after it. Returns False if it must be tried again."""
+        try:
+            found = await self._kube.get(CONFIG_MAPS, RUN_TIMES, self._namespace, decode=ConfigMap)
+        except NotFound:
+            text = f"ConfigMap {self._namespace}/{RUN_TIMES} not found; what is learned ends with this process"
+            self._failed("read", text)
+            return True
+        except (StowageError, TimeoutError) as why:
+            self._failed("read", str(why))
+            return False
+        stored = self._decoded(found)
+        await self._restore(found, stored)
+        return True
+
+    def _decoded(self, found: ConfigMap) -> _Stored:
+        text = found.data.get(RUN_TIMES_KEY, "")
+        if not text:
+            return _Stored()
+        try:
+            return msgspec.json.decode(text.encode(), type=_Stored)
+        except DECODE_ERRORS as why:
+            self._unread(found, f"data[{RUN_TIMES_KEY}]: {why}; nothing of it is used")
+            return _Stored()
+
+    async def _restore(self, found: ConfigMap, stored: _Stored) -> None:
+        self.times.clear()
+        first = max(0, len(stored.kinds) - KINDS)
+        problems = [f"kinds: {len(stored.kinds)} items: must be at most {KINDS}"] if first else []
+        for index, raw in enumerate(stored.kinds[first:], first):
+            try:
+                self.times.put(*runs_of(msgspec.json.decode(raw)))
+            except UnreadableRecord as why:
+                problems.append(f"kinds[{index}].{why}")
+            except DECODE_ERRORS as why:
+                problems.append(f"kinds[{index}]: {why}")
+            if index % _STEP == 0:
+                await asyncio.sleep(0)
+        if problems:
+            told = f"{problems[0]}; {len(problems) - 1} more" if len(problems) > 1 else problems[0]
+            self._unread(found, f"data[{RUN_TIMES_KEY}].{told}; left out")
+        # A time in the future would hide all runs until then.
+        until = min(stored.until, self._now())
+        for kind, began, ended in tuple(self._seen):
+            if ended > until:
+                self._record(kind, began, ended)
+        metrics.LEARNED_KINDS.set(len(self.times))
+
+    def _unread(self, found: ConfigMap, text: str) -> None:
+        self._recorder.record(ref_to(CONFIG_MAPS, found), "Warning", "RunTimesNotRead", text)
+        self._failed("read", text)
+
+    def _failed(self, operation: str, text: str) -> None:
+        metrics.RUN_TIME_ERRORS.labels(operation).inc()
+        log.warning("learned run times: %s", text, extra={"operation": operation})
+
+    # ---- writing
+
+    async def save(self) -> None:
+        """Writes what is known, if it has changed."""
+        if not self._changed:
+            return
+        self._changed = False
+        data = {RUN_TIMES_KEY: await self._encoded()}
+        try:
+            await self._kube.patch(CONFIG_MAPS, RUN_TIMES, {"data": data}, self._namespace, kind=PatchKind.MERGE)
+        except (StowageError, TimeoutError) as why:
+            self._changed = True
+            self._failed("write", str(why))
+
+    async def _encoded(self) -> str:
+        until = min(self._now(), max((ended for _, _, ended in self._seen), default=0.0))
+        texts: list[str] = []
+        for number, (kind, runs) in enumerate(tuple(self.times.kinds())):
+            texts.append(msgspec.json.encode(record_of(kind, runs)).decode())
+            if number % _STEP == 0:
+                await asyncio.sleep(0)
+        room, first = LARGEST, len(texts)
+        while first and room >= len(texts[first - 1]):
+            first -= 1
+            room -= len(texts[first]) + 2
+        kinds = ",\n".join(texts[first:])  # one a line, so that people can read it
+        return f'{{"until":{until!r},"kinds":[\n{kinds}\n]}}'
+
+
+def kind_of(workload: Workload) -> RunKind:
+    """Returns what the runs of the Workload are compared by."""
+    owner = next((each.kind for each in workload.metadata.owner_references if each.controller), "")
+    queue = f"{workload.metadata.namespace}/{workload.spec.queue_name}"
+    return run_kind(queue, owner, workload.metadata.name)
