@@ -137,13 +137,13 @@ class Feed:
             return
         for flavor in self._views.flavors.objects.values():
             if flavor.spec.topology_name == change.key:
-                self._set_flavor(flavor)
+                self._set_flavor(flavor.key)
         self._requeue_all()
 
     def _trees_changed(self, change: TreesChanged) -> None:
         for flavor in self._views.flavors.objects.values():
             if flavor.spec.topology_name in change.topologies:
-                self._set_flavor(flavor)
+                self._set_flavor(flavor.key)
         self._set_again(sorted(change.nodes), ())
         self._requeue_all()
 
@@ -151,15 +151,21 @@ class Feed:
         if change.type is _DELETED:
             self._state.apply(model.ObjectRemoved(model.RemovedKind.FLAVOR, change.key))
         else:
-            self._set_flavor(change.object)
+            self._set_flavor(change.key)
         self._requeue_all()
 
-    def _set_flavor(self, flavor: ResourceFlavor) -> None:
+    def _set_flavor(self, name: str) -> None:
+        """Sets the flavor in rounds. Of two changes of one flavor before its turn the later one is made."""
+        self._affected.rounds.add_found(f"flavor {name}", lambda: self._setting_flavor(name))
+
+    def _setting_flavor(self, name: str) -> Iterator[None]:
+        flavor = self._views.flavors.objects.get(name)
+        if flavor is None:  # it was removed before its turn
+            return
         topology = self._views.topology(flavor.spec.topology_name or "")
+        tas = self._views.gates.topology_aware_scheduling
         try:
-            self._state.apply(
-                convert_queues.flavor(flavor, topology, topology_aware=self._views.gates.topology_aware_scheduling)
-            )
+            yield from self._state.set_flavor(convert_queues.flavor(flavor, topology, topology_aware=tas))
         except InvalidObject as bad:
             log.warning("flavor not taken: %s", bad, extra={"flavor": flavor.key})
 

@@ -49,6 +49,7 @@ from admission.engine.topology.flavor_spares import FlavorSpares
 from admission.engine.topology.neighbours.audit import wrong_counts
 from admission.engine.topology.neighbours.counts import Steps
 from admission.engine.topology.queries import PlacementQueries
+from admission.engine.topology.tree.tree import Tree
 
 _SPARE: Final = " (spare hosts)"
 _PLACE: Final = " (place)"
@@ -96,7 +97,7 @@ class Ledger:
             case Namespace():
                 self._capacity.placed.set_namespace(event.name, event.labels)
             case Flavor():
-                self._set_flavor(event.name, event)
+                deque(self.set_flavor(event), maxlen=0)
             case AdvanceReservation():
                 deque(self.set_reservation(event.name, event), maxlen=0)
             case ClusterQueue():
@@ -117,6 +118,7 @@ class Ledger:
             case RemovedKind.NAMESPACE:
                 self._capacity.placed.set_namespace(gone.key, None)
             case RemovedKind.FLAVOR:
+                self._capacity.stop_growing(gone.key)
                 self._set_flavor(gone.key, None)
             case RemovedKind.CLUSTER_QUEUE:
                 self._set_queue(gone.key, None)
@@ -192,7 +194,15 @@ class Ledger:
                 self.reserved.charged(key, admission)
             yield
 
-    def _set_flavor(self, name: str, flavor: Flavor | None) -> None:
+    def set_flavor(self, flavor: Flavor) -> Iterator[None]:
+        """Sets the flavor once its new tree is built, a node a step: there are thousands. A later change overtakes it."""
+        self._capacity.stop_growing(flavor.name)
+        shape = self._capacity.new_shape(flavor)
+        grown = None if shape is None else (yield from self._capacity.grow(flavor.name, shape))
+        if shape is None or grown is not None:
+            self._set_flavor(flavor.name, flavor, grown)
+
+    def _set_flavor(self, name: str, flavor: Flavor | None, grown: Tree | None = None) -> None:
         if flavor is not None:
             reservations = self._sorted_reservations()
             flavor = flavor if flavor.reservations == reservations else replace(flavor, reservations=reservations)
@@ -203,7 +213,7 @@ class Ledger:
             self.journal.drop(self.flavors, name)
         else:
             self.journal.put(self.flavors, name, flavor)
-        if self._capacity.set_flavor(name, flavor):
+        if self._capacity.set_flavor(name, flavor, grown):
             self._allocations.flavor_rebuilt()
         if nodes_of(before) != nodes_of(flavor):
             self._pay_anew()

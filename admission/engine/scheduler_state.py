@@ -66,6 +66,11 @@ class SchedulerState:
             case ObjectRemoved():
                 return self._remove(event)
 
+    def set_flavor(self, flavor: Flavor) -> Iterator[None]:
+        """Sets the flavor in steps of one node, and requeues all workloads in the last one."""
+        yield from self.ledger.set_flavor(flavor)
+        self.requeue_all()
+
     def set_reservation(self, name: str, reservation: AdvanceReservation | None) -> Iterator[None]:
         """Sets the advance reservation (None: removes it) in steps of one node, and requeues all workloads in the last one."""
         if self.ledger.reservations.get(name) == reservation:

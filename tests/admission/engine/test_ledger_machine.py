@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from itertools import islice
 from typing import Any
 
 import pytest
@@ -75,6 +76,7 @@ class LedgerMachine(RuleBasedStateMachine):
         super().__init__()
         self.ledger = Ledger(self.options)
         self.serial = 0
+        self.setting: tuple[Flavor, Iterator[None]] | None = None
 
     @initialize(some=st.lists(nodes, max_size=6))
     def begin(self, some: list[Node]) -> None:
@@ -138,9 +140,26 @@ class LedgerMachine(RuleBasedStateMachine):
         if (allocation := self.ledger._allocations.by_workload.get(key)) is not None:
             self.ledger.apply(replace(allocation.workload, admission=None))
 
+    @rule(flavor=st.integers(0, 1), labels=st.sampled_from([{}, {"pool": "a"}, {"pool": "b"}]))
+    def begin_to_set_a_flavor(self, flavor: int, labels: dict[str, str]) -> None:
+        """Its new tree is built a node a step, while all else happens; the flavor in force stays until then."""
+        new = replace(self.flavors[flavor % len(self.flavors)], node_labels=labels)
+        self.setting = new, self.ledger.set_flavor(new)
+
+    @precondition(lambda self: self.setting)
+    @rule(steps=st.integers(1, 8))
+    def go_on_setting_it(self, steps: int) -> None:
+        if self.setting is None:
+            return
+        new, rest = self.setting
+        if len(list(islice(rest, steps))) < steps:
+            assert self.ledger.flavors[new.name] == new
+            self.setting = None
+
     @rule(key=keys, node=nodes, shape=shapes)
     def try_and_take_back(self, key: str, node: Node, shape: dict[str, int]) -> None:
-        """Many changes in nested trials, nothing kept."""
+        """Many changes in nested trials, nothing kept; they overtake a flavor that is being set."""
+        self.setting = None
         before = dump(self.ledger)
         with self.ledger.trial():
             self.set_node(node)

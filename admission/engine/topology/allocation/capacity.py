@@ -11,7 +11,7 @@ nodes, foreign pods or trees change, or such a change is rolled back. allocation
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import Enum
@@ -74,6 +74,7 @@ class Capacity:
     def __init__(self, options: PlacementOptions, journal: Journal) -> None:
         self.columns = Columns()
         self.trees: dict[str, Tree] = {}
+        self._growing: dict[str, Tree] = {}
         self.nodes: dict[str, NodeRecord] = {}
         self._options = options
         self._journal = journal
@@ -118,27 +119,52 @@ class Capacity:
 
     # ---- flavors
 
-    def set_flavor(self, name: str, flavor: Flavor | None) -> bool:
-        """Sets the flavor (None: remove it). Reports whether its tree was rebuilt, because levels or node labels changed."""
-        shape = None if flavor is None else TreeSpec.of(flavor, self._options.counting)
-        old = self.trees.get(name)
+    def new_shape(self, flavor: Flavor) -> TreeSpec | None:
+        """Returns the shape of the tree that the flavor needs instead of the one in force; None if it needs no other."""
+        shape, old = TreeSpec.of(flavor, self._options.counting), self.trees.get(flavor.name)
+        return None if old is not None and old.shape == shape else shape
+
+    def grow(self, name: str, shape: TreeSpec) -> Generator[None, None, Tree | None]:
+        """Builds a tree for the flavor beside the one in force, a node a step, and returns it for `set_flavor`; None after
+        `stop_growing`. A change between two steps reaches both trees.
+        """
+        tree = self._growing[name] = self._empty_tree(name, shape)
+        try:
+            for node in tuple(self.nodes):
+                if node in self.nodes and node not in tree.row_of_node:
+                    tree.put(node)
+                yield
+                if self._growing.get(name) is not tree:
+                    return None
+            return tree
+        finally:
+            if self._growing.get(name) is tree:
+                del self._growing[name]
+
+    def stop_growing(self, name: str) -> None:
+        """Drops the tree that grows for the flavor, if any: a later change has overtaken it."""
+        self._growing.pop(name, None)
+
+    def set_flavor(self, name: str, flavor: Flavor | None, grown: Tree | None) -> bool:
+        """Sets the flavor (None: remove it), with its new tree if its levels or node labels changed, which it reports."""
         self._capacity_freed(name)
         self._journal.record(self._base_changed)
         self._base_changed()
-        if shape is None:
+        if grown is not None:
+            self._journal.put(self.trees, name, grown)
+        elif flavor is None or not flavor.levels:
             self._journal.drop(self.trees, name)
             self._journal.drop(self._generations, name)
             self._forget_unused_tables(name)
-        elif old is None or old.shape != shape:
-            self._journal.put(self.trees, name, self._rebuilt(name, shape))
-            return True
-        return False
+        return grown is not None
 
-    def _rebuilt(self, name: str, shape: TreeSpec) -> Tree:
-        tree = Tree(shape, self.columns, self.nodes, self.usage_tables(name), self.placed)
-        for node in self.nodes:
-            tree.put(node)
-        return tree
+    def _empty_tree(self, name: str, shape: TreeSpec) -> Tree:
+        return Tree(shape, self.columns, self.nodes, self.usage_tables(name), self.placed)
+
+    def _kept_trees(self) -> Iterator[Tree]:
+        """Yields the trees that follow every change: those in force, and those that grow."""
+        yield from self.trees.values()
+        yield from self._growing.values()
 
     def usage_tables(self, flavor: str) -> UsageTables:
         """Returns the usage tables of the flavor's tree, created on first use."""
@@ -193,11 +219,11 @@ class Capacity:
         record = self._record_of(name)
         only_amounts, old = _same_but_amounts(record.node, node), record.node
         if not only_amounts:
-            for tree in self.trees.values():
+            for tree in self._kept_trees():
                 tree.drop(name)
         record.node = node
         record.offers = () if node is None else self._offers(node.allocatable)
-        for tree in self.trees.values():
+        for tree in self._kept_trees():
             if only_amounts:
                 tree.refill(name)
             else:
@@ -240,7 +266,7 @@ class Capacity:
         for touched in self._touched:
             touched.nodes.add(name)
         add(self._record_of(name).foreign, vector)
-        for tree in self.trees.values():
+        for tree in self._kept_trees():
             row = tree.row_of_node.get(name)
             if row is not None:
                 tree.shift_free(row, vector, -1)
@@ -315,8 +341,11 @@ class Capacity:
     def _seen_by(self, spot: Spot) -> Iterator[tuple[str, Tree]]:
         if spot.kind is not SpotKind.DOMAIN and self._options.overlapping_flavors:
             yield from self.trees.items()
-        elif spot.flavor in self.trees:
-            yield spot.flavor, self.trees[spot.flavor]
+            yield from self._growing.items()
+            return
+        for trees in (self.trees, self._growing):
+            if spot.flavor in trees:
+                yield spot.flavor, trees[spot.flavor]
 
     def all_usage_tables(self) -> Iterator[tuple[SpotKind, UsageTable]]:
         """Yields every usage table once, also if several flavors share it."""
