@@ -96,6 +96,17 @@ def simulate(
         float, typer.Option(parser=seconds, metavar="DURATION", help="Run time of jobs that declare none.")
     ] = 600.0,
     until: Annotated[float, typer.Option(parser=seconds, metavar="DURATION", help="Stop at this time.")] = inf,
+    moves: Annotated[
+        bool, typer.Option("--moves", help="Simulate also with moves, as controller.moves makes them, and compare.")
+    ] = False,
+    checkpoint_every: Annotated[
+        float,
+        typer.Option(
+            parser=seconds,
+            metavar="DURATION",
+            help="Time between checkpoints of jobs that declare none, from which stopped jobs continue; by default none.",
+        ),
+    ] = inf,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     all_rows: Annotated[bool, typer.Option("--all", help="Show every workload.")] = False,
     picture: Annotated[
@@ -111,6 +122,10 @@ def simulate(
     """Simulate jobs and nodes from files on virtual time, or one more job on the live cluster. Changes nothing."""
     from admission.cli import simulate as command
 
+    if moves and (replay or extra):
+        raise typer.BadParameter("--moves excludes --replay and --with: it compares two simulations of all jobs")
+    if checkpoint_every <= 0:
+        raise typer.BadParameter("--checkpoint-every: must be more than 0")
     arguments = command.SimulateArguments(
         files=[*(files or ()), *([snapshot] if snapshot else ())],
         extra=extra or (),
@@ -121,6 +136,8 @@ def simulate(
         picture=picture,
         picture_at=picture_at,
         replay=replay,
+        moves=moves,
+        save_every=checkpoint_every,
         kubeconfig=kubeconfig,
         context=context,
     )

@@ -9,7 +9,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from math import inf
 from pathlib import Path
 
@@ -19,9 +20,11 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from admission.cli.connection import connect, worded
 from admission.simulation import picture, result_json, tables
+from admission.simulation.comparison import figures_of_load
+from admission.simulation.moves import Moves
 from admission.simulation.result import SimulationResult, WorkloadRun, figures
 from admission.simulation.run import Progress as Step
-from admission.simulation.run import simulate
+from admission.simulation.run import SimulationOptions, simulate_with
 from admission.world.cluster import load_cluster
 from admission.world.documents import documents
 from admission.world.files import add_jobs, load_files
@@ -39,7 +42,10 @@ _LONG = 200
 
 @dataclass(frozen=True, slots=True)
 class SimulateArguments:
-    """Arguments of the command. Without `files` it reads a live cluster. `extra` are added jobs (`--with`)."""
+    """Arguments of the command. Without `files` it reads a live cluster. `extra` are added jobs (`--with`).
+
+    `moves`: simulates also with moves, and compares. `save_every` is the seconds between checkpoints of jobs that name none.
+    """
 
     files: Sequence[Path] = ()
     extra: Sequence[Path] = ()
@@ -50,6 +56,8 @@ class SimulateArguments:
     picture: Path | None = None
     picture_at: float | None = None
     replay: bool = False
+    moves: bool = False
+    save_every: float = inf
     kubeconfig: Path | None = None
     context: str | None = None
 
@@ -66,7 +74,7 @@ def run(arguments: SimulateArguments, rules: WorldRules, out: Console | None = N
         if arguments.replay:
             _replay(world, out)
         else:
-            _play(arguments, world, added, out, err)
+            _play(arguments, rules, world, added, out, err)
     except (StowageError, OSError, TimeoutError) as failed:
         err.print(f"cannot simulate: {worded(failed)}", style="red", markup=False, soft_wrap=True, highlight=False)
         return NOT_PLAYED
@@ -106,7 +114,9 @@ async def _live(arguments: SimulateArguments, rules: WorldRules) -> tuple[World,
 # ---- simulation
 
 
-def _play(arguments: SimulateArguments, world: World, added: list[str], out: Console, err: Console) -> None:
+def _play(
+    arguments: SimulateArguments, rules: WorldRules, world: World, added: list[str], out: Console, err: Console
+) -> None:
     faults = [str(fault) for fault in world.faults]
     if not arguments.as_json:
         for fault in faults:
@@ -115,22 +125,29 @@ def _play(arguments: SimulateArguments, world: World, added: list[str], out: Con
         raise NothingToPlay(f"--with: no job to try{': ' + faults[-1] if faults else ''}")
     if not world.about and not world.arrivals and not len(world.queues) and not world.ledger.admissions:
         raise NothingToPlay("there is no job and no Workload")
-    before = capture_world(world) if arguments.picture else None
-    until = 0.0 if added else arguments.until
+    before = capture_world(world) if arguments.picture or arguments.moves else None
+    options = SimulationOptions(arguments.run_for, 0.0 if added else arguments.until, arguments.save_every)
+    without = None
+    if before is not None and arguments.moves:
+        with _bar(err, _size(world)) as step:
+            without = figures_of_load(simulate_with(world, replace(options, progress=step)))
+        world, options = from_snapshot(before), replace(options, maker=partial(Moves, after=rules.moves_after))
     with _bar(err, _size(world)) as step:
-        outcome = simulate(world, run_for=arguments.run_for, until=until, progress=step)
+        outcome = simulate_with(world, replace(options, progress=step))
     if before is not None and arguments.picture is not None:
         moment = outcome.peak if arguments.picture_at is None else arguments.picture_at
         again = from_snapshot(before)
-        simulate(again, run_for=arguments.run_for, until=moment)
+        simulate_with(again, replace(options, until=moment))
         picture.draw(again.ledger, moment, arguments.picture)
     shown = [outcome.runs[key] for key in added] or list(outcome.runs.values())
     if arguments.as_json:
-        out.file.write(result_json.encoded(outcome, shown, faults) + "\n")
+        out.file.write(result_json.encoded(outcome, shown, faults, without) + "\n")
     elif added:
         _answer(shown, world, out)
     else:
         _print_result(arguments, outcome, world, out)
+        if without is not None:
+            out.print(tables.beside({"without": without, "with moves": figures_of_load(outcome)}))
 
 
 def _size(world: World) -> int:

@@ -11,6 +11,7 @@ from enum import StrEnum
 from statistics import fmean
 
 from admission.engine.model import Admission, FlavorResource, Workload
+from admission.engine.moves.movers import devices
 
 
 class WorkloadState(StrEnum):
@@ -27,7 +28,8 @@ class WorkloadRun:
     """The history of one workload.
 
     `reason` and `message` are those of its last wait, and stay after its admission. `refusals` counts Wait decisions,
-    `evictions` counts evictions. `preempts` names the victims of its last Preempt decision.
+    `evictions` counts evictions and `moves` moves to other places; `lost` is the seconds of running that these made useless.
+    `preempts` names the victims of its last Preempt decision.
     """
 
     workload: Workload
@@ -40,6 +42,8 @@ class WorkloadRun:
     message: str = ""
     refusals: int = 0
     evictions: int = 0
+    moves: int = 0
+    lost: float = 0.0
     rejected: bool = False
     preempts: tuple[str, ...] = ()
 
@@ -56,6 +60,11 @@ class WorkloadRun:
     def pods(self) -> int:
         """The number of requested pods."""
         return sum(pod_set.count for pod_set in self.workload.pod_sets)
+
+    @property
+    def lost_device_seconds(self) -> float:
+        """The work that evictions and moves lost, in device-seconds."""
+        return self.lost * devices(self.workload.pod_sets)
 
     @property
     def waited(self) -> float | None:
@@ -112,13 +121,16 @@ class SimulationResult:
         return [run for run in self.runs.values() if run.state is WorkloadState.WAITING]
 
 
-def figures(runs: Iterable[WorkloadRun]) -> WaitFigures:
-    """Returns the statistics of these workloads."""
+def figures(runs: Iterable[WorkloadRun], until: float | None = None) -> WaitFigures:
+    """Returns the statistics of these workloads. With `until`, those that wait then count with their wait so far."""
     given = list(runs)
-    waits = sorted(run.waited for run in given if run.waited is not None)
+    admitted = [run.waited for run in given if run.waited is not None]
+    waiting = [] if until is None else [until - run.arrived for run in given if run.state is WorkloadState.WAITING]
+    waits = sorted([*admitted, *waiting])
     if not waits:
         return WaitFigures(len(given), 0)
-    return WaitFigures(len(given), len(waits), fmean(waits), _quantile(waits, 0.5), _quantile(waits, 0.95), waits[-1])
+    quantiles = (_quantile(waits, 0.5), _quantile(waits, 0.95), waits[-1])
+    return WaitFigures(len(given), len(admitted), fmean(waits), *quantiles)
 
 
 def _quantile(ascending: list[float], part: float) -> float:

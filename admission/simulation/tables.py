@@ -6,7 +6,7 @@ Called by the command line, which prints them.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
@@ -14,7 +14,8 @@ from rich.text import Text
 
 from admission.engine.ledger import Ledger
 from admission.engine.model import HOSTNAME_LABEL, Admission, Assignment, to_text
-from admission.simulation.result import SimulationResult, WorkloadRun, WorkloadState, figures
+from admission.simulation.comparison import LoadFigures
+from admission.simulation.result import SimulationResult, WaitFigures, WorkloadRun, WorkloadState, figures
 
 _STYLES = {
     WorkloadState.WAITING: "yellow",
@@ -84,6 +85,26 @@ def use(outcome: SimulationResult) -> Table:
             f"{line.share:.1%}",
             to_text(line.resource, line.highest),
         )
+    return table
+
+
+def beside(loads: Mapping[str, LoadFigures]) -> Table:
+    """Returns a table with a column for each simulation of the same load."""
+    table = _table("the same load", ("", *loads))
+    every = list(loads.values())
+    for who, of in (("workloads that require a domain", "gangs"), ("others", "others")):
+        waits: list[WaitFigures] = [getattr(one, of) for one in every]
+        table.add_row(f"{who}: admitted", *(f"{one.admitted} of {one.count}" for one in waits))
+        table.add_row("  time to admission, median", *(clock(one.median) for one in waits))
+        table.add_row("  95 %", *(clock(one.p95) for one in waits))
+        table.add_row("  longest", *(clock(one.most) for one in waits))
+    table.add_row("  from arrival to end, mean", *(clock(one.turnaround) for one in every))
+    table.add_row("finished", *(str(one.finished) for one in every))
+    table.add_row("moves, evictions", *(f"{one.moves}, {one.evictions}" for one in every))
+    table.add_row("device-hours lost", *(f"{one.lost / 3600:.1f}" for one in every))
+    for flavor, resource in dict.fromkeys((line[0], line[1]) for one in every for line in one.use):
+        shares = [next((line[2] for line in one.use if line[:2] == (flavor, resource)), 0.0) for one in every]
+        table.add_row(f"use of {resource} on {flavor}", *(f"{share:.1%}" for share in shares))
     return table
 
 

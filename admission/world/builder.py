@@ -21,6 +21,7 @@ from admission.world.input_objects import GROUPS, InputObjects, addable_kinds, e
 from admission.world.jobs import (
     NotManaged,
     arrival,
+    checkpoints,
     completed,
     duration,
     job_kinds,
@@ -146,7 +147,7 @@ class Builder:
         obj = self._identified(kind, document)
         workload: Workload = self.objects.decoded(kind, msgspec.json.encode(obj))
         if not is_true(workload.status.conditions, FINISHED):
-            self._enter(workload, about(workload, run_for=duration(obj)), self._arrival(obj))
+            self._enter(workload, _facts(workload, None, duration(obj), obj), self._arrival(obj))
 
     def _add_job(self, document: Document, kind: Resource) -> None:
         adapter = job_kinds()[kind]
@@ -163,7 +164,7 @@ class Builder:
             self._given.is_part(document)
             return
         workload = as_created(made, obj["metadata"]["creationTimestamp"], obj["metadata"]["uid"])
-        self._enter(workload, about(workload, title, duration(obj)), self._arrival(obj))
+        self._enter(workload, _facts(workload, title, duration(obj), obj), self._arrival(obj))
 
     def _add_job_of_gangs(self, document: Document, kind: Resource) -> None:
         if kind is not JOBS_KIND:
@@ -222,7 +223,8 @@ class Builder:
             stored = as_created(
                 workload, obj["metadata"]["creationTimestamp"], f"{obj['metadata']['uid']}-{number:04d}"
             )
-            self._enter(stored, about(stored, title, sets.RUN_FOR if seconds is None else seconds), self._arrival(obj))
+            lasts = sets.RUN_FOR if seconds is None else seconds
+            self._enter(stored, _facts(stored, title, lasts, obj), self._arrival(obj))
 
     def _add_maker(self, document: Document, kind: Resource) -> None:
         if self._given.is_part(document):
@@ -245,7 +247,7 @@ class Builder:
             first = members.documents[0].object["metadata"]
             workload = as_created(made.workload, first["creationTimestamp"], first["uid"])
             lasts = inf if made.serving and run_for is None else run_for
-            self._enter(workload, about(workload, made.title, lasts), at)
+            self._enter(workload, _facts(workload, made.title, lasts, members.documents[0].object), at)
 
     def _name_empty_groups(self) -> None:
         for kind in GROUPS:
@@ -281,6 +283,10 @@ class Builder:
                 raise ValidationFailedError(validation_error.removeprefix(f"Workload {workload.key}: "))
         self._world.about[workload.key] = known
         self._titles[known.title] = workload.key
+
+
+def _facts(workload: Workload, title: str | None, run_for: float | None, obj: dict[str, Any]) -> WorkloadFacts:
+    return replace(about(workload, title, run_for), save_every=checkpoints(obj))
 
 
 def _key(document: Document) -> str:

@@ -28,7 +28,7 @@ from admission.webhook.rules import ReviewRules
 from api.duration import seconds
 from api.errors import InvalidObject, StowageError
 from api.kube.resources import PODS, Resource
-from api.names import QUEUE_NAME_LABEL, SIMULATED_ARRIVAL, SIMULATED_DURATION
+from api.names import QUEUE_NAME_LABEL, SIMULATED_ARRIVAL, SIMULATED_CHECKPOINTS, SIMULATED_DURATION
 from api.workloads import Workload
 
 Object = dict[str, Any]
@@ -132,6 +132,15 @@ def simulated(obj: Mapping[str, Any], annotation: str) -> float | None:
 def duration(obj: Mapping[str, Any]) -> float | None:
     """Returns the object's run time in a simulation in seconds, None if not set. Raises InvalidObject."""
     return simulated(obj, SIMULATED_DURATION)
+
+
+def checkpoints(obj: Mapping[str, Any]) -> float | None:
+    """Returns the seconds between two checkpoints in a simulation, None if not set. Raises InvalidObject."""
+    every = simulated(obj, SIMULATED_CHECKPOINTS)
+    if every is not None and every <= 0:
+        text = obj["metadata"]["annotations"][SIMULATED_CHECKPOINTS]
+        raise InvalidObject(f"metadata.annotations[{SIMULATED_CHECKPOINTS}]", text, "must be more than 0")
+    return every
 
 
 def arrival(obj: Mapping[str, Any]) -> float | None:

@@ -39,7 +39,8 @@ class WorldRules:
     admission fair sharing. `budget` is the number of decisions in a
     cycle. With `by_eviction`, an evicted workload is queued by its eviction time. With `one_by_one`, a workload is admitted
     only when the pods of all others are ready. `trees` is the namespace of Sakkara's topology ConfigMaps. `webhook` has the
-    rules for new objects, and the placement options that the engine shares. `jobs` returns the job controller's options for
+    rules for new objects, and the placement options that the engine shares. `moves_after` is the seconds of waiting for a place
+    before moves are planned. `jobs` returns the job controller's options for
     a view of the namespaces.
     """
 
@@ -51,6 +52,7 @@ class WorldRules:
     one_by_one: bool = False
     trees: str = TOPOLOGY_NAMESPACE
     webhook: ReviewRules = _WEBHOOK
+    moves_after: float = 30.0
     jobs: Callable[[Mapping[str, Namespace]], JobOptions] = _plain_jobs
 
     @property
@@ -71,5 +73,6 @@ def rules_of(settings: AdmissionSettings) -> WorldRules:
         one_by_one=pods.enabled and pods.block_admission,
         trees=settings.sakkara.topology_namespace,
         webhook=webhook_rules(settings),
+        moves_after=settings.controller.moves_after,
         jobs=lambda namespaces: job_options(settings, namespaces),
     )

@@ -16,13 +16,19 @@ from admission.integrations.job import pods_of
 from admission.world.documents import REPLICA_SETS, Document
 from api.errors import InvalidObject
 from api.kube.resources import DEPLOYMENTS, JOBS, LEADER_WORKER_SETS, PODS, STATEFUL_SETS, Resource
-from api.names import POD_GROUP_FAST_ADMISSION, POD_GROUP_NAME, SIMULATED_ARRIVAL, SIMULATED_DURATION
+from api.names import (
+    POD_GROUP_FAST_ADMISSION,
+    POD_GROUP_NAME,
+    SIMULATED_ARRIVAL,
+    SIMULATED_CHECKPOINTS,
+    SIMULATED_DURATION,
+)
 
 MAKERS: Final = (DEPLOYMENTS, REPLICA_SETS, STATEFUL_SETS)
 FOREVER: Final = frozenset(kind.kind for kind in (*MAKERS, LEADER_WORKER_SETS))
 """Kinds of owners whose pods never end by themselves."""
 
-_TIMES: Final = (SIMULATED_ARRIVAL, SIMULATED_DURATION)
+_TIMES: Final = (SIMULATED_ARRIVAL, SIMULATED_CHECKPOINTS, SIMULATED_DURATION)
 
 Object = dict[str, Any]
 

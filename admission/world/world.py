@@ -44,9 +44,10 @@ class Arrival:
 class WorkloadFacts:
     """A workload's title and times. `since` is the time of its admission (epoch seconds), None if not admitted.
 
-    `run_for` is the seconds that its pods run after admission: None if unknown, infinite if they never end. `created` is the
-    Workload's creation (epoch seconds); `going` means that it is being deleted. `checks` describes the admission checks that
-    a workload with reserved quota waits for. `forecast` is what the controller expects of the start of a waiting workload.
+    `run_for` is the seconds that its pods run after admission: None if unknown, infinite if they never end. `save_every` is the
+    seconds between two of its checkpoints, None if unknown. `created` is the Workload's creation (epoch seconds); `going` means
+    that it is being deleted. `checks` describes the admission checks that a workload with reserved quota waits for. `forecast`
+    is what the controller expects of the start of a waiting workload.
     """
 
     title: str
@@ -56,6 +57,7 @@ class WorkloadFacts:
     going: bool = False
     checks: str = ""
     forecast: str = ""
+    save_every: float | None = None
 
 
 class World:

@@ -268,6 +268,8 @@ PROFILES: Final = (EXACT, COMPATIBLE, LEAST_FREE)
 # ---- durations (Go's syntax) that only `stowage simulate` reads
 SIMULATED_DURATION: Final = f"{STOWAGE}/simulated-duration"
 """Read by `stowage simulate`: how long the job runs."""
+SIMULATED_CHECKPOINTS: Final = f"{STOWAGE}/simulated-checkpoint-interval"
+"""Read by `stowage simulate`: how long the job runs between checkpoints; an evicted or moved job continues from the last."""
 SIMULATED_ARRIVAL: Final = f"{STOWAGE}/simulated-arrival"
 """Read by `stowage simulate`: when the job arrives, as a duration after the start."""
 AGGREGATE_TO_CONTROLLER: Final = f"{STOWAGE}/aggregate-to-controller"

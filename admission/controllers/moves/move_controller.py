@@ -4,7 +4,7 @@ The scheduler reports each workload that it lets wait. One that has waited `firs
 time and in the order of the queues, in short turns of the loop with rests between (turns.py). A plan is checked against the
 ledger in one step (engine/moves/commit.py), which takes all places; then the moves are written one after the other. If a mover
 has changed so that it stays, the rest are not moved and the waiting workload gets its wait's usual reason again; what was moved
-already runs at its new place. Without a plan the next one is made after a pause that doubles up to `_LONGEST_PAUSE`.
+already runs at its new place. Without a plan the next one is made after a pause that doubles (engine/moves/plan_times.py).
 
 Before workloads are evicted for one that has quota, moves are planned for it. They are made if they lose no more work than
 the evictions would; else the evictions are decided again at once. If moves alone do not help, a plan in which some blockers
@@ -17,7 +17,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -33,14 +33,14 @@ from admission.controllers.scheduler import Scheduler
 from admission.controllers.scheduler_context import SchedulerContext
 from admission.engine.cycle.held_places import PLACE_HELD, hold_place
 from admission.engine.cycle.solve import flavors_of
-from admission.engine.decision import Preempt, Victim, Wait
+from admission.engine.decision import Preempt, Wait
 from admission.engine.flavors.assign import Mode
 from admission.engine.model import Workload as EngineWorkload
+from admission.engine.moves.choice import is_better, plan_with_evictions
 from admission.engine.moves.commit import place_after_moves
-from admission.engine.moves.movers import loss
 from admission.engine.moves.plan import PlanOptions, plan
-from admission.engine.moves.plans import MovePlan, NoPlan, NoPlanReason
-from admission.engine.preemption.cost import cost_of
+from admission.engine.moves.plan_times import FIRST_PAUSE, LONGEST_PAUSE, PlanTimes
+from admission.engine.moves.plans import MovePlan, NoPlan
 from admission.engine.queue.cluster_queue import order_of
 from admission.engine.reasons import Reason
 from api.kube.client import Kube
@@ -53,12 +53,8 @@ log = logging.getLogger(__name__)
 
 _REST: Final = 20.0
 """Seconds of rest for each second of planning, which bounds the share of the loop to a twentieth."""
-_FIRST_PAUSE: Final = 10.0
-_LONGEST_PAUSE: Final = 300.0
 _LOOK: Final = 1.0
 """Seconds between two looks at what waits, and at the holds."""
-
-_EVICTIONS_MAY_HELP: Final = {NoPlanReason.NOT_MOVABLE, NoPlanReason.NO_OTHER_PLACE, NoPlanReason.TOO_LITTLE_FREE}
 
 LatestStart = Callable[[str], float | None]
 """The forecast latest start of a waiting workload (epoch seconds); None if unknown."""
@@ -84,8 +80,7 @@ class MoveController:
         self._executor = MoveExecutor(kube, views, context, scheduler, recorder, now)
         self._places, self._movable = self._executor.places, MovableIndex(views)
         self._topologies = TopologyMoves(kube, views, context, self._executor, recorder, now, self.planned)
-        self._due: dict[str, float] = {}
-        self._pauses: dict[str, float] = {}
+        self._times = PlanTimes(self._queues, self._first)
         self._deferred: dict[str, Preempt] = {}
         self._urgent = asyncio.Event()
         self._evict_until: dict[str, float] = {}
@@ -130,16 +125,13 @@ class MoveController:
             and not decision.never
             and self._movable
         ):
-            self._due.setdefault(decision.workload, self._now() + self._first)
+            self._times.waits(decision.workload, self._now())
 
     def _next(self) -> str | None:
-        """Returns the first workload in the order of the queues that is due; forgets those that wait no longer."""
-        for kept in (self._due, self._pauses, self._evict_until):
-            for gone in [key for key in kept if key not in self._queues]:
-                kept.pop(gone)
-        now = self._now()
-        due = (self._queues.workload(key) for key, at in self._due.items() if at <= now and key not in self._places)
-        first = min(filter(None, due), key=order_of, default=None) if self._movable else None
+        """Returns the first workload in the order of the queues that is due."""
+        for gone in [key for key in self._evict_until if key not in self._queues]:
+            self._evict_until.pop(gone)
+        first = self._times.first(self._now(), self._places) if self._movable else None
         return None if first is None else first.key
 
     # ---- moves instead of evictions
@@ -161,10 +153,14 @@ class MoveController:
     async def _instead_of_evictions(self, key: str, writes: asyncio.TaskGroup) -> None:
         """Makes moves if they lose no more than the evictions; else these are decided again, and made."""
         decision = self._deferred[key]
-        self._evict_until[key] = self._now() + _LONGEST_PAUSE  # also if the plan fails
+        self._evict_until[key] = self._now() + LONGEST_PAUSE  # also if the plan fails
         try:
             found, _ = await self.planned(key, evict=True)
-            made = isinstance(found, MovePlan) and self._is_better(found, decision) and self._begin(found, writes)
+            made = (
+                isinstance(found, MovePlan)
+                and is_better(self._ledger, found, decision, self._now())
+                and self._begin(found, writes)
+            )
             if made and isinstance(found, MovePlan) and not found.evictions:
                 self._queues.evictions.forget(key)
         finally:
@@ -174,28 +170,11 @@ class MoveController:
                     self._queues.lines.stays(workload)
             self._context.cycle_due.set()
 
-    def _is_better(self, found: MovePlan, decision: Preempt) -> bool:
-        """Reports whether the plan loses no more work than the evictions, and evicts fewer or less important workloads."""
-        now = self._now()
-        if found.cost > sum(loss(self._ledger, victim.workload, now) for victim in decision.victims):
-            return False
-        return self._figures([one.victim for one in found.evictions]) < self._figures(decision.victims)
-
-    def _figures(self, victims: Sequence[Victim]) -> tuple[int, ...]:
-        """Returns top, at_top, gangs and priorities of the evictions (engine/preemption/cost.py)."""
-        found = (self._ledger.workload(victim.workload) for victim in victims)
-        return cost_of(filter(None, found), self._now())[:4]
-
-    def _pause(self, key: str) -> None:
-        pause = self._pauses.get(key, _FIRST_PAUSE)
-        self._pauses[key] = min(_LONGEST_PAUSE, 2 * pause)
-        self._due[key] = self._now() + pause
-
     # ---- planning
 
     async def attempt(self, key: str, writes: asyncio.TaskGroup) -> float:
         """Plans for the waiting workload, and begins the moves; returns the seconds of computation."""
-        self._pause(key)
+        self._times.pause(key, self._now())
         found, spent = await self.planned(key, evict=True)
         if isinstance(found, MovePlan):
             self._begin(found, writes)
@@ -205,7 +184,7 @@ class MoveController:
         """Begins the moves; False if the plan no longer holds."""
         refused = isinstance(self._executor.begin(made, f"{made.workload} gets its domain", writes), str)
         if refused:
-            self._due[made.workload] = self._now() + _FIRST_PAUSE
+            self._times.again(made.workload, self._now() + FIRST_PAUSE)
         return not refused
 
     async def planned(self, key: str, *, evict: bool = False) -> tuple[MovePlan | NoPlan | None, float]:
@@ -223,12 +202,8 @@ class MoveController:
     def _plan(
         self, gang: EngineWorkload, now: float, options: PlanOptions, evict: bool, pause: Callable[[], None]
     ) -> MovePlan | NoPlan:
-        found = plan(self._ledger, gang, now, replace(options, pause=pause))
-        if evict and isinstance(found, NoPlan) and found.reason in _EVICTIONS_MAY_HELP:
-            both = plan(self._ledger, gang, now, replace(options, pause=pause, evict=True))
-            if isinstance(both, MovePlan) and both.moves:  # without moves it is what preemption does by itself
-                return both
-        return found
+        choose = plan_with_evictions if evict else plan
+        return choose(self._ledger, gang, now, replace(options, pause=pause))
 
     # ---- holds
 
@@ -241,7 +216,7 @@ class MoveController:
         for key in self._places.overdue(self._now()):
             text = "its place is held no longer: the workloads that moved for it have left, and it still does not fit"
             self._executor.tell(key, "Warning", "MovesStopped", text)
-            self._due[key] = self._now() + _LONGEST_PAUSE
+            self._times.again(key, self._now() + LONGEST_PAUSE)
             self._context.cycle_due.set()
 
     def _take_over(self) -> None:

@@ -27,13 +27,21 @@ Reserved = Iterable[tuple[Workload, Admission]]
 
 
 def commit(
-    ledger: Ledger, gang: Workload | None, made: MovePlan, now: float, left: Mapping[str, int], reserved: Reserved = ()
+    ledger: Ledger,
+    gang: Workload | None,
+    made: MovePlan,
+    now: float,
+    left: Mapping[str, int],
+    reserved: Reserved = (),
+    *,
+    bound: bool = True,
 ) -> str | None:
     """Takes the places of the plan; returns None, or why it no longer holds, and then nothing is changed.
 
-    `gang` is the waiting workload as it is now, None for a plan that makes a domain free. `left` is as of `movers_of`.
+    `gang` is the waiting workload as it is now, None for a plan that makes a domain free. `left` and `bound` are as of
+    `movers_of`.
     """
-    if (why := _changed(ledger, made, now, left) or unevictable(ledger, gang, made)) is not None:
+    if (why := _changed(ledger, made, now, left, bound=bound) or unevictable(ledger, gang, made)) is not None:
         return why
     with ledger.trial():
         for owner, admission in reserved:
@@ -59,10 +67,10 @@ def commit(
     return None
 
 
-def _changed(ledger: Ledger, made: MovePlan, now: float, left: Mapping[str, int]) -> str | None:
+def _changed(ledger: Ledger, made: MovePlan, now: float, left: Mapping[str, int], *, bound: bool) -> str | None:
     """Returns which mover is no longer what was planned with; None if all are."""
     for move in made.moves:
-        mover = mover_of(ledger, move.workload, now, left, bound=True)
+        mover = mover_of(ledger, move.workload, now, left, bound=bound)
         if not isinstance(mover, Mover):
             return f"{move.workload} may no longer be moved: {mover}"
         if mover.admission != move.before:

@@ -50,7 +50,7 @@ def test_commands_print_what_the_page_shows(block: str, tmp_path: Path, monkeypa
 
 
 def test_the_pages_have_such_blocks() -> None:
-    assert len(BLOCKS) == 5
+    assert len(BLOCKS) == 6
 
 
 SAMPLES = PROJECT / "config" / "samples"

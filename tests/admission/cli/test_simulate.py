@@ -16,6 +16,7 @@ from admission.cli import simulate
 from admission.cli.main import app
 from admission.world.rules import WorldRules
 from admission.world.snapshot import capture_world
+from api import names
 from tests.admission.world.world_documents import RACK, job, manifest, node, queue, tree, world, written
 
 SAMPLES = Path(__file__).resolve().parents[3] / "config" / "samples"
@@ -64,6 +65,46 @@ def test_json_for_programs_on_standard_output_alone(site: Path) -> None:
     }
     assert told["faults"] == [f"{site}: Odd x: not read: a kind that has no part in admission"]
     assert stowage("simulate", site, "--json").stdout == done.stdout
+
+
+@pytest.fixture
+def apart(tmp_path: Path) -> Path:
+    """A movable job in each of two racks, and a job that waits for a whole one."""
+    terms = {names.MOVABLE: "true", names.MINIMUM_RUN_TIME: "0s"}
+    first, second = (job(name, 2, require=RACK, runs="10m") for name in "ab")
+    for made in (first, second):
+        made["metadata"]["annotations"].update(terms)
+    fill, gang = job("fill", 6, require=RACK, runs="30s"), job("gang", 8, require=RACK, runs="1m", at="60s")
+    return written(tmp_path / "apart.yaml", tree(2, 2), queue(), first, fill, second, gang)
+
+
+def test_moves_beside_the_same_load_without(apart: Path) -> None:
+    """Issue 21, must be shown 3."""
+    done = stowage("simulate", apart, "--moves", "--checkpoint-every", "1m")
+    assert done.exit_code == 0, done.output
+    lines = [" ".join(line.split()) for line in done.stdout.splitlines()]
+    table = lines[lines.index("without with moves") :]
+    assert "workloads that require a domain: admitted 4 of 4 4 of 4" in table
+    assert "longest 9m00s 30s" in table
+    assert "moves, evictions 0, 0 1, 0" in table
+    told = json.loads(stowage("simulate", apart, "--moves", "--checkpoint-every", "1m", "--json").stdout)
+    assert [told["comparison"][arm]["moves"] for arm in ("withoutMoves", "withMoves")] == [0, 1]
+    assert told["comparison"]["withMoves"]["lostDeviceSeconds"] == told["summary"]["lostDeviceSeconds"] == 60.0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--moves", "--replay"), "--moves excludes"),
+        (("--moves", "--with", "x.yaml"), "--moves excludes"),
+        (("--checkpoint-every", "0s"), "must be more than 0"),
+        (("--checkpoint-every", "often"), "often"),
+    ],
+)
+def test_options_of_moves_that_make_no_sense(apart: Path, arguments: tuple[str, ...], said: str) -> None:
+    done = stowage("simulate", apart, *arguments)
+    assert done.exit_code == 2
+    assert said in " ".join(done.stderr.split())
 
 
 def test_what_is_not_taken_is_named_on_standard_error(site: Path, tmp_path: Path) -> None:

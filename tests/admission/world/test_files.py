@@ -202,6 +202,11 @@ def broken_queue() -> Manifest:
             id="no duration",
         ),
         pytest.param(
+            job("bad", saves="0s"),
+            f"made.yaml: Job default/bad: metadata.annotations[{names.SIMULATED_CHECKPOINTS}]: '0s': must be more than 0",
+            id="no time between checkpoints",
+        ),
+        pytest.param(
             job("bad", created="yesterday"), "made.yaml: Job default/bad: metadata.creationTimestamp", id="no time"
         ),
         pytest.param(

@@ -59,14 +59,16 @@ def job(
     require: str | None = None,
     at: str | None = None,
     runs: str | None = None,
+    saves: str | None = None,
     created: str | None = None,
     labels: Mapping[str, str] | None = None,
 ) -> Manifest:
-    """A Job; `at` and `runs` are the annotations of the simulation."""
+    """A Job; `at`, `runs` and `saves` are the annotations of the simulation."""
     annotations = {
         names.REQUIRE_TOPOLOGY: require,
         names.SIMULATED_ARRIVAL: at,
         names.SIMULATED_DURATION: runs,
+        names.SIMULATED_CHECKPOINTS: saves,
     }
     meta: Manifest = {
         "labels": {names.QUEUE_NAME_LABEL: to, **(labels or {})},

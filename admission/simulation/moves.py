@@ -1,0 +1,172 @@
+"""Moves in a simulation, by the controller's rules: when they are planned, what they cost, what is held, and what ends a hold.
+
+Plan, check and holds are the engine's (engine/moves). A move takes no time: the mover is at its new place at once, and spends
+its `move-cost` there before it works. One workload is planned for at a time, at most one a second. Plans are made as without
+a forecast: the controller knows no latest start either for a workload that requires a domain.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from functools import cached_property
+from typing import Final, Protocol
+
+from admission.controllers.moves.move_log import MoveLog
+from admission.controllers.moves.places import GRACE
+from admission.engine.cycle.held_places import drop_place
+from admission.engine.cycle.repeated_preemption import may_not_evict
+from admission.engine.cycle.solve import flavors_of
+from admission.engine.decision import Preempt, Wait
+from admission.engine.flavors.assign import Mode
+from admission.engine.model import ClusterQueue, Workload
+from admission.engine.moves.choice import is_better, plan_with_evictions
+from admission.engine.moves.commit import commit
+from admission.engine.moves.plan import PlanOptions
+from admission.engine.moves.plan_times import FIRST_PAUSE, PlanTimes
+from admission.engine.moves.plans import Move, MovePlan
+from admission.engine.reasons import Reason
+from admission.world.world import World
+
+AFTER: Final = 30.0
+"""Seconds of waiting for a place before the first plan, as `controller.movesAfter`."""
+_BETWEEN: Final = 1.0
+
+
+class Stage(Protocol):
+    """What a simulation lets others do to its running workloads."""
+
+    world: World
+
+    def workloads(self) -> Iterable[Workload]:
+        """Returns all workloads, also those that have not arrived."""
+
+    def renew(self) -> None:
+        """Tells the engine the last checkpoint of every running workload."""
+
+    def move(self, made: Move) -> None:
+        """Restarts a workload at the new place, for which the ledger already charges it."""
+
+    def evict(self, key: str) -> None:
+        """Stops a workload, which is queued again."""
+
+
+class RoomMaker(Protocol):
+    """Makes room for waiting workloads beside the rules of the queues."""
+
+    def waits(self, decision: Wait) -> None:
+        """Learns that a workload waits."""
+
+    def instead(self, decision: Preempt) -> bool:
+        """Makes room for the workload in another way than by these evictions; False if it does not."""
+
+    def due(self) -> float | None:
+        """Returns when it wants to look again (epoch seconds); None for never."""
+
+    def look(self) -> bool:
+        """Looks at what waits; True if it made room or ended a hold."""
+
+
+MakerOf = Callable[[Stage], RoomMaker]
+
+
+class Moves:
+    """Makes moves as the controller does with `controller.moves`."""
+
+    def __init__(self, stage: Stage, after: float = AFTER) -> None:
+        self._stage, self._world = stage, stage.world
+        self._times = PlanTimes(stage.world.queues, after)
+        self._made = MoveLog()
+        self._holds: dict[str, float] = {}
+        self._last = -_BETWEEN
+
+    @cached_property
+    def _any_movable(self) -> bool:
+        """Whether any workload may be moved; else nothing is planned."""
+        queues = (one.moves for one in self._world.ledger.quota.specs() if isinstance(one, ClusterQueue))
+        return any(terms.movable for terms in (*queues, *(one.moves for one in self._stage.workloads())))
+
+    def waits(self, decision: Wait) -> None:
+        """Notes a workload that lacks a place."""
+        if not self._any_movable:
+            return
+        if decision.reason is Reason.TOPOLOGY_PLACEMENT_FAILED and not decision.never:
+            self._times.waits(decision.workload, self._world.now)
+
+    def due(self) -> float | None:
+        """Returns the time of the next plan or of the end of a hold."""
+        times = list(self._holds.values())
+        if (at := self._times.next(self._holds)) is not None:
+            times.append(max(at, self._last + _BETWEEN))
+        return min(times, default=None)
+
+    def look(self) -> bool:
+        """Ends holds, and plans for the first workload that is due."""
+        ended, now = self._end_holds(), self._world.now
+        if now < self._last + _BETWEEN:
+            return ended
+        gang = self._times.first(now, self._holds)
+        if gang is None:
+            return ended
+        self._last = now
+        self._times.pause(gang.key, now)
+        found = self._planned(gang)
+        return (found is not None and self._begin(gang, found)) or ended
+
+    def instead(self, decision: Preempt) -> bool:
+        """Moves workloads for one that has quota, if that loses no more work than the evictions."""
+        ledger, gang = self._world.ledger, self._world.queues.workload(decision.workload)
+        queue = None if gang is None else ledger.quota.spec(gang.cluster_queue)
+        if gang is None or queue is None or not self._any_movable or flavors_of(ledger, gang, queue).mode < Mode.FIT:
+            return False
+        found = self._planned(gang)
+        if found is None or not is_better(ledger, found, decision, self._world.now) or not self._begin(gang, found):
+            return False
+        if not found.evictions:
+            self._world.queues.evictions.forget(gang.key)
+        for victim in decision.victims:
+            if (workload := ledger.workload(victim.workload)) is not None:
+                self._world.queues.lines.stays(workload)
+        return True
+
+    def _planned(self, gang: Workload) -> MovePlan | None:
+        self._stage.renew()
+        found = plan_with_evictions(self._world.ledger, gang, self._world.now, PlanOptions(self._left()))
+        return found if isinstance(found, MovePlan) else None
+
+    def _begin(self, gang: Workload, made: MovePlan) -> bool:
+        world, now = self._world, self._world.now
+        victims = [one.victim for one in made.evictions]
+        if victims and may_not_evict(world.ledger, world.queues.evictions, gang, victims, frozenset(), now) is not None:
+            return self._refused(gang)
+        others = world.queues.capacity_reservations()
+        reserved = [(owner, one.admission) for owner, one in others if owner.key != gang.key]
+        if commit(world.ledger, gang, made, now, self._left(), reserved, bound=False) is not None:
+            return self._refused(gang)
+        self._holds[gang.key] = now + GRACE
+        for move in made.moves:
+            self._made.add(move.before.cluster_queue, now)
+            self._stage.move(move)
+        for victim in victims:
+            self._stage.evict(victim.workload)
+        world.state.requeue_all()  # the old places are free
+        return True
+
+    def _refused(self, gang: Workload) -> bool:
+        self._times.again(gang.key, self._world.now + FIRST_PAUSE)
+        return False
+
+    def _left(self) -> dict[str, int]:
+        queues = (one for one in self._world.ledger.quota.specs() if isinstance(one, ClusterQueue))
+        return self._made.left({one.name: one.moves_per_day for one in queues}, self._world.now)
+
+    def _end_holds(self) -> bool:
+        """Ends the holds of workloads that have started or left, and those that last too long; True if that frees a place."""
+        freed, queues = False, self._world.queues
+        for key, until in list(self._holds.items()):
+            if key in queues and until > self._world.now:
+                continue
+            del self._holds[key]
+            freed = drop_place(self._world.ledger, key) or freed
+        if freed:
+            queues.lines.requeue(tuple(queues.lines.by_queue))
+        return freed
