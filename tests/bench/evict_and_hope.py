@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from admission.engine.decision import Preempt, Wait
 from admission.engine.model import PodSet, Workload
-from admission.engine.moves.free_hosts import slot_at
+from admission.engine.moves.free_hosts import slots_at
 from admission.engine.moves.movers import movers_of
 from admission.engine.moves.plan_times import PlanTimes
 from admission.engine.reasons import Reason
@@ -59,11 +59,11 @@ class EvictAndHope:
 
     def _emptied(self, flavor: str, tree: Tree, number: int) -> list[str] | None:
         ledger, inside = self._world.ledger, dict[int, set[str]]()
-        movers = movers_of(ledger, self._world.now, {}).by_key
+        movers, slots = movers_of(ledger, self._world.now, {}).by_key, slots_at(tree, number)
         for key in ledger.admissions:
             cells = ledger.footprint(key).get(flavor)
             for row in () if cells is None else set(cells.rows.tolist()):
-                inside.setdefault(slot_at(tree, row, number), set()).add(key)
+                inside.setdefault(slots[row], set()).add(key)
         racks = [(sum(movers[key].size for key in own), slot) for slot, own in inside.items() if own <= movers.keys()]
         return sorted(inside[min(racks)[1]]) if racks else None
 

@@ -76,24 +76,27 @@ def with_evictions(
     limits: Limits,
 ) -> MovePlan | NoPlan:
     """Returns the best plan found with these flavors, which quota allows, or why there is none."""
-    victims = _victims(ledger, gang, queue, found, requests, now)
+    victims = _victims(ledger, gang, queue, found, requests, now, limits.pause)
     if not victims or not movers.by_key:
         return NoPlan(NoPlanReason.NOT_MOVABLE, "no workload may be moved, or none may be evicted for it")
+    limits.pause()
     if not place(ledger, requests, empty=True).fits:
         return NoPlan(NoPlanReason.NEVER, "it would not fit either if no workload ran")
     limits.pause()
-    gains = ledger.placement.eviction_gains(requests, _present(ledger, {*movers.by_key, *victims}, limits.pause))
+    present = _present(ledger, {*movers.by_key, *victims}, limits.pause)
+    gains = ledger.placement.eviction_gains(requests, present, limits.pause)
     if gains is None:
         return NoPlan(NoPlanReason.NOT_COUNTED, "the capacity that its blockers would free cannot be counted")
+    limits.pause()
     figures = _Figures.of(movers, victims)
     spent, unproved = 0, None
     for top in sorted({one.workload.priority for one in victims.values()})[:MOST_LEVELS]:
         blockers = figures.blockers(movers, victims, top)
-        best, holding = BestMoves(limits.budget - spent, pause=limits.pause), Holding(ledger, requests)
+        best, holding = BestMoves(limits.budget - spent, pause=limits.pause), Holding(ledger, requests, limits.pause)
         searches = []
         for domain in gains.domains:
             limits.pause()
-            inside = [one for one in blockers if one.key in domain.gain]
+            inside = [one for key in sorted(domain.gain) for one in blockers.get(key, ())]
             searches.append(DomainSearch(domain, inside, limits.left, exact=gains.exact, together=gains.together))
         search(searches, holding, best)
         spent += best.expanded
@@ -117,6 +120,7 @@ def _victims(
     found: FlavorAssignment,
     requests: Sequence[PlacementRequest],
     now: float,
+    pause: Callable[[], None],
 ) -> dict[str, Mover]:
     """Returns the workloads that the gang may evict, by key."""
     node = ledger.quota.node(queue.name)
@@ -125,6 +129,7 @@ def _victims(
     context = PreemptionContext(gang, queue, node, found.usage, frozenset(found.usage), requests, now)
     out = {}
     for one in of_own_queue(ledger, context):
+        pause()
         admission = ledger.admission(one.key)
         if admission is not None and may_evict(gang, queue, one.workload):
             size = devices(one.workload.pod_sets)
@@ -164,16 +169,16 @@ class _Figures:
         priorities = sum(one.workload.priority - least for one in victims.values())
         return cls(len(victims) + 1, priorities + 1, lost + 1, least)
 
-    def blockers(self, movers: Movers, victims: Mapping[str, Mover], top: int) -> list[Mover]:
-        """Returns the movers, and the victims of priority `top` or lower, with their figures."""
-        found = list(movers.by_key.values())
+    def blockers(self, movers: Movers, victims: Mapping[str, Mover], top: int) -> dict[str, list[Mover]]:
+        """Returns, by key, the movers, and the victims of priority `top` or lower, with their figures."""
+        found = {key: [one] for key, one in movers.by_key.items()}
         for one in victims.values():
             priority = one.workload.priority
             if priority <= top:
                 digits = int(priority == top) * self.count + 1
                 ranked = (digits * self.priorities + priority - self.least) * self.lost + one.cost
-                found.append(replace(one, ranked=ranked))
-        return sorted(found, key=lambda one: (one.key, one.claim is not None))
+                found.setdefault(one.key, []).append(replace(one, ranked=ranked))
+        return found
 
     def read(self, cost: MoveCost, top: int) -> tuple[int, ...]:
         """Returns the figures of a cost of the search."""

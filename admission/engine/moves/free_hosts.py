@@ -6,8 +6,11 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import numpy as np
+
 from admission.engine.ledger import Ledger
-from admission.engine.moves.movers import no_pause
+from admission.engine.pauses import no_pause
+from admission.engine.topology.tree.level import Ints
 from admission.engine.topology.tree.tree import Tree
 
 
@@ -36,14 +39,19 @@ def free_hosts(ledger: Ledger, flavor: str, level: str, pause: Callable[[], None
         pause()
         cells = ledger.footprint(key).get(flavor) if key in ledger.admissions else None
         used |= set() if cells is None else set(cells.rows.tolist())
+    pause()
+    slots = slots_at(tree, number)
     free = [row for row in tree.rows.ids().tolist() if row not in used]
-    by_domain = Counter(slot_at(tree, row, number) for row in free)
+    by_domain = Counter(slots[row] for row in free)
     return FreeHosts(len(tree.rows.ids()), len(free), max(by_domain.values(), default=0))
 
 
-def slot_at(tree: Tree, row: int, number: int) -> int:
-    """Returns the slot of the row's domain at the level of this number."""
-    slot = row if tree.rows is tree.levels[-1] else int(tree.rows.parent[row])
+def slots_at(tree: Tree, number: int) -> list[int]:
+    """Returns, by row, the slot of the row's domain at the level of this number."""
+    slots: Ints = np.arange(tree.rows.size, dtype=np.int64)
+    if tree.rows is not tree.levels[-1]:
+        slots = tree.rows.parent[slots]
     for level in range(tree.depth - 1, number, -1):
-        slot = int(tree.levels[level].parent[slot])
-    return slot
+        slots = tree.levels[level].parent[slots]
+    found: list[int] = slots.tolist()
+    return found

@@ -1,25 +1,35 @@
 """Finds new places for movers, all free at the same time, beside the place that their going frees for a gang.
 
 The gang is placed as if the movers were gone. The movers count where they are all the same, and each gets a place that is
-free beside all that runs, the gang's place, and the other new places. So every new place can be held before any mover stops.
-All of it happens in a trial of the ledger, which is unchanged afterwards.
+free beside all that runs and the other new places, and beside the gang once the movers are gone. So every new place can be
+held before any mover stops. The gang and the movers are placed one after the other, and whichever has no place goes first in
+the next order, since the others took what only it can use.
+
+Each placement is a trial of its own, in which the places found before count: between two placements the ledger is as it was,
+and others may use and change it. commit.py checks the result.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field, replace
 from typing import Final
+
+import numpy as np
 
 from admission.engine.cycle.solve import place
 from admission.engine.ledger import Ledger
 from admission.engine.model import Assignment, PlacementRequest, PodSet, Profile
 from admission.engine.moves.movers import Mover
 from admission.engine.moves.plans import Move
+from admission.engine.pauses import no_pause
+from admission.engine.topology.allocation.footprint import SparseAmounts
+from admission.engine.topology.tree.level import Ints
 
 Places = Mapping[str, Assignment]
-MOST_ORDERS: Final = 3
-"""Orders in which the movers of one set are placed."""
+MOST_ORDERS: Final = 6
+"""Orders in which the gang and the movers of one set are placed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,11 +48,24 @@ class NotHeld:
     mover: str | None
 
 
-class Holding:
-    """Finds the places in one ledger; answers about single movers are remembered by the shape of their requests."""
+@dataclass(slots=True)
+class _Taken:
+    """The places found so far, by the key of the mover, and that of the gang with what the movers leave of it (`freed`)."""
 
-    def __init__(self, ledger: Ledger, gang: Sequence[PlacementRequest]) -> None:
-        self._ledger, self._gang = ledger, gang
+    moves: dict[str, Places] = field(default_factory=dict)
+    gang: Places | None = None
+    pairs: list[tuple[PlacementRequest, Assignment]] = field(default_factory=list)
+    freed: dict[str, SparseAmounts] = field(default_factory=dict)
+
+
+class Holding:
+    """Finds the places in one ledger; answers about single movers are remembered by the shape of their requests.
+
+    `pause` is called before each placement.
+    """
+
+    def __init__(self, ledger: Ledger, gang: Sequence[PlacementRequest], pause: Callable[[], None] = no_pause) -> None:
+        self._ledger, self._gang, self._pause = ledger, gang, pause
         self._alone: dict[object, bool] = {}
         self.placements = 0
 
@@ -53,69 +76,107 @@ class Holding:
         shape = _shape(mover)
         found = self._alone.get(shape)
         if found is None:
+            self._pause()
             found = self._alone[shape] = self._place(_quick(mover.requests)) is not None
         return found
 
     def hold(self, movers: Sequence[Mover]) -> Held | NotHeld:
         """Returns places for the gang and these movers, or which of them has none.
 
-        The gang is placed first, then last, since its place may be what only a mover can use, and the reverse. A mover that has
-        left, or has another admission by now, has no place. Victims count where they are for the movers: they leave last.
+        A mover that has left, or has another admission by now, has no place. Victims count where they are for the movers: they
+        leave last.
         """
         for mover in movers:
             if self._ledger.admission(mover.key) != mover.admission:
                 return NotHeld(mover.key)
-        first = self._held(movers, gang_first=True)
-        if isinstance(first, Held) or first.mover is None:
-            return first
-        last = self._held(movers, gang_first=False)
-        return last if isinstance(last, Held) else first
-
-    def _held(self, movers: Sequence[Mover], *, gang_first: bool) -> Held | NotHeld:
-        """Tries several orders: a mover without a place goes first in the next one, since others took what only it can use."""
-        line = sorted((one for one in movers if one.claim is None), key=lambda mover: (-mover.size, mover.key))
         victims = tuple(sorted((one for one in movers if one.claim is not None), key=lambda one: one.key))
-        found = self._in_order(line, victims, gang_first=gang_first)
-        for _ in range(MOST_ORDERS - 1):
-            if isinstance(found, Held) or found.mover is None or found.mover == line[0].key:
-                return found
-            blamed = found.mover
-            line.sort(key=lambda mover: mover.key != blamed)
-            found = self._in_order(line, victims, gang_first=gang_first)
+        moving = sorted((one for one in movers if one.claim is None), key=lambda mover: (-mover.size, mover.key))
+        line: list[Mover | None] = [*((None,) if self._gang else ()), *moving]  # None is the gang
+        tried = []
+        for _ in range(MOST_ORDERS):
+            found = self._in_order(line, movers)
+            if isinstance(found, _Taken):
+                return Held(found.gang or {}, tuple(_move(one, found.moves[one.key]) for one in moving), victims)
+            blamed = line[found]
+            tried.append(line)
+            line = [blamed, *(one for one in line if one is not blamed)]
+            if line in tried:
+                break
+        return NotHeld(None if blamed is None else blamed.key)
+
+    def _in_order(self, line: Sequence[Mover | None], movers: Sequence[Mover]) -> _Taken | int:
+        """Returns places for all in this order, or the index of the first that has none."""
+        taken = _Taken()
+        for index, one in enumerate(line):
+            self._pause()
+            with self._counted(taken):
+                found = self._place_gang(movers, taken) if one is None else self._place(one.requests)
+            if found is None:
+                return index
+            requests = self._gang if one is None else one.requests
+            taken.pairs += [(each, found[each.pod_set.name]) for each in requests]
+            if one is None:
+                taken.gang = found
+            else:
+                taken.moves[one.key] = found
+        return taken
+
+    @contextmanager
+    def _counted(self, taken: _Taken) -> Iterator[None]:
+        """Opens a trial in which the places found so far count, the gang's only as far as the movers do not leave it."""
+        with self._ledger.trial(), ExitStack() as after:
+            self._ledger.placement.assume(taken.pairs)
+            for flavor, cells in taken.freed.items():
+                self._ledger.shift_free(flavor, cells, 1)
+                after.callback(self._ledger.shift_free, flavor, cells, -1)
+            yield
+
+    def _place_gang(self, movers: Sequence[Mover], taken: _Taken) -> Places | None:
+        """Places the gang as if the movers were gone, and notes how much of its place they leave."""
+        before = self._free()
+        for mover in movers:
+            self._ledger.simulate_removal(mover.key)
+        without = self._free()
+        found = self._place(self._gang)
+        if found is not None:
+            self._ledger.placement.assume([(one, found[one.pod_set.name]) for one in self._gang])
+            taken.freed = _freed(before, without, self._free())
         return found
 
-    def _in_order(self, line: Sequence[Mover], victims: tuple[Mover, ...], *, gang_first: bool) -> Held | NotHeld:
-        with self._ledger.trial():
-            gang = self._place_gang((*line, *victims)) if gang_first else None
-            if gang_first and gang is None:
-                return NotHeld(None)
-            moves: list[Move] = []
-            for mover in line:
-                places = self._place(mover.requests)
-                if places is None:
-                    return NotHeld(mover.key)
-                moves.append(_move(mover, places))
-            gang = gang if gang_first else self._place_gang((*line, *victims))
-        return NotHeld(None) if gang is None else Held(gang, tuple(moves), victims)
-
-    def _place_gang(self, line: Sequence[Mover]) -> Places | None:
-        """Places the gang as if the movers were gone, which count again afterwards."""
-        for mover in line:
-            self._ledger.simulate_removal(mover.key)
-        found = self._place(self._gang)
-        for mover in line:
-            self._ledger.undo_removal(mover.key)
+    def _free(self) -> dict[str, dict[int, Ints]]:
+        """Returns what is free of the resources that the gang requests, by the column and row of each flavor's tree."""
+        found: dict[str, dict[int, Ints]] = {}
+        for one in self._gang:
+            tree = self._ledger.capacity.trees[one.flavor]
+            for name in one.pod_set.requests:
+                column = tree.columns.index.get(name)
+                free = None if column is None else tree.free(column)
+                if column is not None and free is not None:
+                    found.setdefault(one.flavor, {})[column] = free.copy()
         return found
 
     def _place(self, requests: Sequence[PlacementRequest]) -> Places | None:
-        """Returns the places, which count until the open trial ends; None if there are none."""
+        """Returns the places; None if there are none."""
         self.placements += 1
         result = place(self._ledger, requests)
-        if not result.fits:
-            return None
-        if self._ledger.journal.recording:
-            self._ledger.placement.assume([(one, result.assignments[one.pod_set.name]) for one in requests])
-        return result.assignments
+        return result.assignments if result.fits else None
+
+
+def _freed(
+    before: Mapping[str, Mapping[int, Ints]],
+    without: Mapping[str, Mapping[int, Ints]],
+    after: Mapping[str, Mapping[int, Ints]],
+) -> dict[str, SparseAmounts]:
+    """Returns what the gang uses of that which the movers leave. Free amounts: with them, without them, and with the gang."""
+    found = {}
+    for flavor, columns in after.items():
+        parts = []
+        for column, free in columns.items():
+            both = np.minimum(without[flavor][column] - before[flavor][column], without[flavor][column] - free)
+            rows = np.flatnonzero(both > 0)
+            parts.append((np.full(len(rows), column, dtype=np.int64), rows, both[rows]))
+        found[flavor] = SparseAmounts(*(np.concatenate(each) for each in zip(*parts, strict=True)))
+    return found
 
 
 def _move(mover: Mover, places: Places) -> Move:

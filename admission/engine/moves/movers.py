@@ -16,16 +16,16 @@ from admission.engine.cycle.placed_requests import placed_requests
 from admission.engine.decision import PreemptionReason
 from admission.engine.ledger import Ledger
 from admission.engine.model import Admission, ClusterQueue, MoveTerms, PlacementRequest, PodSet, Workload
+from admission.engine.pauses import no_pause
 
 MINIMUM_RUN: Final = 600
 """Seconds that a workload runs undisturbed after its start and after a move if neither it nor its queue says otherwise."""
-_DAY: Final = 86_400
+DAY: Final = 86_400
+"""Seconds of the day for which a queue has a budget of moves."""
+WITHIN_MINIMUM: Final = "within its minimum run time"
+USED_UP: Final = "the moves of its queue are used up for today"
 _MOST_LOST: Final = 10 * 366 * 86_400
 """A longer time without a checkpoint counts as ten years, so that a wrong clock gives no boundless cost."""
-
-
-def no_pause() -> None:
-    """Goes on without a pause."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -114,7 +114,7 @@ def moves_left(ledger: Ledger, now: float) -> dict[str, int]:
 
 def moved_today(at: float | None, now: float) -> bool:
     """Reports whether a move at that time counts for the budget of the day that ends now."""
-    return at is not None and now - at < _DAY
+    return at is not None and now - at < DAY
 
 
 def _queues(ledger: Ledger) -> list[str]:
@@ -148,7 +148,7 @@ def mover_of(
     if (why := _stays(workload, terms, now)) is not None:
         return why
     if left.get(admission.cluster_queue, 1) <= 0:
-        return "the moves of its queue are used up for today"
+        return USED_UP
     requests = tuple(replace(one, previous=None) for one in placed_requests(ledger, workload, admission))
     if len(requests) < len(admission.pod_sets) or not requests:
         return "not placed by topology"
@@ -179,9 +179,20 @@ def _stays(workload: Workload, terms: MoveTerms, now: float) -> str | None:
         return "on its way to another place"
     if workload.one_pod or workload.replaces or workload.gang is not None:
         return "of plain pods, which nothing starts anew, or of an elastic job that grows"
-    since = max(workload.admitted, terms.moved or workload.admitted)
-    minimum = MINIMUM_RUN if terms.minimum_run is None else terms.minimum_run
-    return "within its minimum run time" if now - since < minimum else None
+    return WITHIN_MINIMUM if now < _undisturbed_until(terms, workload.admitted) else None
+
+
+def _undisturbed_until(terms: MoveTerms, admitted: float) -> float:
+    """Returns when its minimum run time ends."""
+    return max(admitted, terms.moved or admitted) + (MINIMUM_RUN if terms.minimum_run is None else terms.minimum_run)
+
+
+def movable_from(ledger: Ledger, key: str) -> float:
+    """Returns when the minimum run time of the workload ends (epoch seconds); 0 if it is not admitted."""
+    workload, admission = ledger.workload(key), ledger.admission(key)
+    if workload is None or admission is None or workload.admitted is None:
+        return 0.0
+    return _undisturbed_until(terms_of(workload, ledger.quota.spec(admission.cluster_queue)), workload.admitted)
 
 
 def _all_bound(ledger: Ledger, key: str) -> bool:

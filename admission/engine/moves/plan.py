@@ -23,9 +23,10 @@ from admission.engine.ledger import Ledger
 from admission.engine.model import PlacementRequest, Workload, to_text
 from admission.engine.moves.blockers import Limits, with_evictions
 from admission.engine.moves.holding import Holding
-from admission.engine.moves.movers import Movers, devices, movers_of, no_pause
+from admission.engine.moves.movers import Movers, devices, movers_of
 from admission.engine.moves.plans import MovePlan, NoPlan, NoPlanReason
 from admission.engine.moves.search import BestMoves, DomainSearch, search
+from admission.engine.pauses import no_pause
 from admission.engine.requests import placement_requests
 from admission.engine.topology.count import free_amounts
 
@@ -102,6 +103,7 @@ def _on_flavors(
 ) -> MovePlan | NoPlan:
     """Returns the plan with these flavors."""
     stays = movers.staying(ledger, {request.flavor for request in requests})
+    options.pause()
     empty = place(ledger, requests, empty=True)
     if not empty.fits:
         return NoPlan(NoPlanReason.NEVER, "; ".join(failed.message for failed in empty.failures.values()))
@@ -110,7 +112,7 @@ def _on_flavors(
     if not movers.by_key:
         return NoPlan(NoPlanReason.NOT_MOVABLE, "no workload may be moved", stays)
     options.pause()
-    gains = ledger.placement.eviction_gains(requests, _present(ledger, movers, options.pause))
+    gains = ledger.placement.eviction_gains(requests, _present(ledger, movers, options.pause), options.pause)
     if gains is None:
         text = "the capacity that moves would free cannot be counted: spare hosts, pod terms, or pods that stay"
         return NoPlan(NoPlanReason.NOT_COUNTED, text, stays)
@@ -122,7 +124,7 @@ def _on_flavors(
         options.pause()
         inside = [movers.by_key[key] for key in sorted(domain.gain)]
         searches.append(DomainSearch(domain, inside, options.left, exact=gains.exact, together=gains.together))
-    best, holding = BestMoves(options.budget, pause=options.pause), Holding(ledger, requests)
+    best, holding = BestMoves(options.budget, pause=options.pause), Holding(ledger, requests, options.pause)
     options.pause()
     search(searches, holding, best)
     if best.held is None:

@@ -11,6 +11,9 @@ first name, and there in the order of cost per unit, then of names.
 Two negative answers are no proofs: that no places were found for the movers of a set together, since their order matters, and
 that the gang was not placed though counting says that it fits. The cost of such a set is then a floor, below which nothing is
 proved. The same holds for domains that the budget left.
+
+If no places are found for the movers of a set, a larger one may have them: the gang then takes the place of one mover more, and
+leaves its own to another. Such sets are tried last, cheapest first (`_with_more`).
 """
 
 from __future__ import annotations
@@ -20,12 +23,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from fractions import Fraction
+from heapq import heappop, heappush, nsmallest
 from itertools import accumulate
 from typing import Final
 
 from admission.engine.decision import Certificate, Proof
-from admission.engine.moves.holding import Held, Holding
-from admission.engine.moves.movers import Mover, no_pause
+from admission.engine.moves.holding import Held, Holding, NotHeld
+from admission.engine.moves.movers import Mover
+from admission.engine.pauses import no_pause
 from admission.engine.topology.eviction_gains import CandidateDomain
 
 MoveCost = tuple[int, int]
@@ -33,13 +38,15 @@ MoveCost = tuple[int, int]
 FREE: Final[MoveCost] = (0, 0)
 PLACEMENT: Final = 25
 """A placement counts as so many examined sets."""
+MOST_MORE: Final = 8
+"""Movers that are tried besides those of a set without places."""
 
 
 @dataclass(slots=True)
 class BestMoves:
     """The best set so far, the budget, the floors of what is not proved, and whether room for movers was what lacked.
 
-    `pause` is called between two sets.
+    `failed` has the sets for whose movers no places were found. `pause` is called between two sets.
     """
 
     budget: int
@@ -48,6 +55,7 @@ class BestMoves:
     expanded: int = 0
     floors: list[MoveCost] = field(default_factory=list)
     crowded: bool = False
+    failed: list[tuple[MoveCost, DomainSearch, tuple[Mover, ...]]] = field(default_factory=list)
     pause: Callable[[], None] = no_pause
 
     def beaten_by(self, cost: MoveCost) -> bool:
@@ -200,19 +208,49 @@ class DomainSearch:
             return False
         if not self._chosen:
             return True  # the gang was tried without moves, so counting is not exact
-        before = holding.placements
-        found = holding.hold(self._chosen)
-        best.expanded += PLACEMENT * (holding.placements - before)
-        if isinstance(found, Held):
-            best.cost, best.held = cost, found
+        found = _held(self._chosen, cost, holding, best)
+        if found is None:
             return False
-        best.floors.append(cost)
-        best.crowded = best.crowded or found.mover is not None
+        best.failed.append((cost, self, tuple(self._chosen)))
         return found.mover is None and not self._exact
+
+    def one_more(self, chosen: Sequence[Mover]) -> list[Mover]:
+        """Returns the cheapest movers of the domain that may go besides the chosen ones."""
+        keys, used = {mover.key for mover in chosen}, Counter(_queue(mover) for mover in chosen)
+        found = (
+            mover
+            for mover in (*self._must, *self._line)
+            if mover.key not in keys and used[queue := _queue(mover)] < self._left.get(queue, used[queue] + 1)
+        )
+        return nsmallest(MOST_MORE, found, key=lambda mover: (mover.weight, mover.key, mover.claim is None))
+
+
+def _queue(mover: Mover) -> str:
+    """Returns the ClusterQueue whose budget the mover uses; empty if it is evicted."""
+    return mover.admission.cluster_queue if mover.claim is None else ""
+
+
+def _held(movers: Sequence[Mover], cost: MoveCost, holding: Holding, best: BestMoves) -> NotHeld | None:
+    """Looks for places of this set; None if it is the best one now."""
+    before = holding.placements
+    found = holding.hold(movers)
+    best.expanded += PLACEMENT * (holding.placements - before)
+    if isinstance(found, Held):
+        best.cost, best.held = cost, found
+        return None
+    best.floors.append(cost)
+    best.crowded = best.crowded or found.mover is not None
+    return found
 
 
 def search(searches: Sequence[DomainSearch], holding: Holding, best: BestMoves) -> None:
-    """Searches the domains, lowest floor first; `best` has the result."""
+    """Searches the domains, lowest floor first, then larger sets; `best` has the result."""
+    _smallest(searches, holding, best)
+    _with_more(holding, best)
+
+
+def _smallest(searches: Sequence[DomainSearch], holding: Holding, best: BestMoves) -> None:
+    """Searches the domains for sets that free just enough."""
     line = list(searches)
     while line:
         best.pause()
@@ -230,6 +268,29 @@ def search(searches: Sequence[DomainSearch], holding: Holding, best: BestMoves) 
             continue
         line.remove(first)
         first.run(holding, best)
+
+
+def _with_more(holding: Holding, best: BestMoves) -> None:
+    """Tries the sets without places again with one mover more, and so on, cheapest first."""
+    line: list[tuple[MoveCost, int, DomainSearch, tuple[Mover, ...]]] = []
+    seen: set[tuple[int, frozenset[int]]] = set()
+
+    def grow(cost: MoveCost, domain: DomainSearch, chosen: tuple[Mover, ...]) -> None:
+        for more in domain.one_more(chosen):
+            larger, total = (*chosen, more), _sum(cost, (more.weight, 1))
+            name = (id(domain), frozenset(map(id, larger)))
+            if name not in seen and best.beaten_by(total):
+                seen.add(name)
+                heappush(line, (total, len(seen), domain, larger))
+
+    for each in best.failed:
+        grow(*each)
+    while line and not best.spent:
+        best.pause()
+        cost, _, domain, chosen = heappop(line)
+        if not best.beaten_by(cost) or _held(chosen, cost, holding, best) is None:
+            return
+        grow(cost, domain, chosen)
 
 
 def _cost(movers: Sequence[Mover]) -> MoveCost:

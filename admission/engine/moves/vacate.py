@@ -7,13 +7,12 @@ passed over: the plan makes one more domain free.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from admission.engine.ledger import Ledger
 from admission.engine.model import HOSTNAME_LABEL
-from admission.engine.moves.free_hosts import slot_at
+from admission.engine.moves.free_hosts import slots_at
 from admission.engine.moves.holding import Held, Holding
 from admission.engine.moves.movers import Mover, Movers, movers_of
 from admission.engine.moves.plan import PlanOptions
@@ -38,11 +37,12 @@ def vacate(
         return NoPlan(NoPlanReason.NEVER, f"flavor {flavor} has no level {level}")
     movers = movers_of(ledger, now, options.left, bound=options.bound, pause=options.pause)
     stays = movers.staying(ledger, {flavor})
-    best, holding = BestMoves(options.budget), Holding(ledger, ())
+    best, holding = BestMoves(options.budget), Holding(ledger, (), options.pause)
     found: Values = ()
-    wide = _wide(tree, number, least)
-    for cost, path, inside in _candidates(ledger, tree, flavor, number, movers, options.left):
-        if tree.levels[number].slots[path] not in wide:
+    hosts = _rows(tree, number)
+    for cost, path, inside in _candidates(ledger, tree, flavor, number, movers, options):
+        rows = hosts.get(tree.levels[number].slots[path], [])
+        if len(rows) < least:
             continue
         options.pause()
         if not best.beaten_by(cost):
@@ -51,7 +51,8 @@ def vacate(
             best.floors.append(cost)
             break
         before = holding.placements
-        held = holding.hold([_elsewhere(mover, _hosts(ledger, tree, number, path)) for mover in inside])
+        names = _hosts(ledger, tree, rows)
+        held = holding.hold([_elsewhere(mover, names) for mover in inside])
         best.expanded += 1 + PLACEMENT * (holding.placements - before)
         if isinstance(held, Held):
             best.cost, best.held, found = cost, held, path
@@ -70,32 +71,36 @@ def vacate(
 
 
 def _candidates(
-    ledger: Ledger, tree: Tree, flavor: str, number: int, movers: Movers, left: Mapping[str, int]
+    ledger: Ledger, tree: Tree, flavor: str, number: int, movers: Movers, options: PlanOptions
 ) -> Iterator[tuple[MoveCost, Values, Sequence[Mover]]]:
     """Yields the domains that are used by movable workloads alone, cheapest first, then by path."""
-    inside = _users(ledger, tree, flavor, number)
+    inside = _users(ledger, tree, flavor, number, options.pause)
     level, found = tree.levels[number], []
     for slot, keys in inside.items():
+        options.pause()
         if all(key in movers.by_key for key in keys):
             some = [movers.by_key[key] for key in sorted(keys)]
-            if _allowed(some, left):
+            if _allowed(some, options.left):
                 found.append(((sum(mover.cost for mover in some), len(some)), level.paths[slot], some))
     yield from sorted(found, key=lambda each: each[:2])
 
 
-def _wide(tree: Tree, number: int, least: int) -> set[int]:
-    """Returns the slots of the domains of the level with at least so many hosts."""
-    sizes = Counter(slot_at(tree, row, number) for row in tree.rows.ids().tolist())
-    return {slot for slot, size in sizes.items() if size >= least}
+def _rows(tree: Tree, number: int) -> dict[int, list[int]]:
+    """Returns the rows of each domain of the level, by the domain's slot."""
+    slots, found = slots_at(tree, number), dict[int, list[int]]()
+    for row in tree.rows.ids().tolist():
+        found.setdefault(slots[row], []).append(row)
+    return found
 
 
-def _users(ledger: Ledger, tree: Tree, flavor: str, number: int) -> dict[int, set[str]]:
+def _users(ledger: Ledger, tree: Tree, flavor: str, number: int, pause: Callable[[], None]) -> dict[int, set[str]]:
     """Returns the workloads with pods in each domain of the level, by the domain's slot."""
-    found: dict[int, set[str]] = {}
-    for key in ledger.admissions:
-        cells = ledger.footprint(key).get(flavor)
+    slots, found = slots_at(tree, number), dict[int, set[str]]()
+    for key in list(ledger.admissions):
+        pause()
+        cells = ledger.footprint(key).get(flavor) if key in ledger.admissions else None
         for row in () if cells is None else set(cells.rows.tolist()):
-            found.setdefault(slot_at(tree, row, number), set()).add(key)
+            found.setdefault(slots[row], set()).add(key)
     return found
 
 
@@ -108,11 +113,8 @@ def _allowed(movers: Sequence[Mover], left: Mapping[str, int]) -> bool:
     return all(count <= left.get(queue, count) for queue, count in made.items())
 
 
-def _hosts(ledger: Ledger, tree: Tree, number: int, path: Values) -> list[str]:
-    slot = tree.levels[number].slots[path]
-    names = [
-        name for row in tree.rows.ids().tolist() if slot_at(tree, row, number) == slot for name in tree.members_now(row)
-    ]
+def _hosts(ledger: Ledger, tree: Tree, rows: Sequence[int]) -> list[str]:
+    names = (name for row in rows for name in tree.members_now(row))
     nodes = (ledger.capacity.nodes[name].node for name in names)
     return sorted(node.labels.get(HOSTNAME_LABEL, node.name) for node in nodes if node is not None)
 

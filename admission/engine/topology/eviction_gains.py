@@ -17,11 +17,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import add, floordiv, sub
+from typing import Final
 
 import numpy as np
 
 from admission.engine.decision import NoPlacement
 from admission.engine.model import PlacementRequest
+from admission.engine.pauses import no_pause
 from admission.engine.topology.allocation.allocations import Allocations
 from admission.engine.topology.allocation.capacity import Capacity
 from admission.engine.topology.allocation.simulated_removal import taken
@@ -29,6 +31,9 @@ from admission.engine.topology.constraints import Group, ResolvedRequest, groups
 from admission.engine.topology.place_group import GroupPlacer
 from admission.engine.topology.tree.level import Ints
 from admission.engine.topology.tree.tree import Tree
+
+_STEP: Final = 128
+"""Rows between two pauses."""
 
 Take = tuple[int, tuple[int, ...]]
 """(row, amounts that a workload uses there of the resources that the gang's pods request)."""
@@ -121,10 +126,12 @@ def eviction_gains(
     capacity: Capacity,
     requests: Sequence[PlacementRequest],
     keys: Iterable[str],
+    pause: Callable[[], None] = no_pause,
 ) -> EvictionGains | None:
     """Returns the gains of evicting each workload in `keys`; None if they cannot be counted.
 
-    They cannot if the request is invalid, if it has pods that stay in place, or if pod terms affect its pods.
+    They cannot if the request is invalid, if it has pods that stay in place, or if pod terms affect its pods. `pause` is called
+    between the rows.
     """
     group = _main(requests)
     tree = steps.tree(group)
@@ -137,7 +144,7 @@ def eviction_gains(
     whole = _unit(tree, resolved) == resolved.slice_size or (
         resolved.required and resolved.slice_level == resolved.level
     )
-    found = _domains(allocations, capacity, group.workers.flavor, resolved, keys)
+    found = _domains(allocations, capacity, group.workers.flavor, resolved, keys, pause)
     return EvictionGains(found, exact=alone and whole, together=len(group.members) == len(requests))
 
 
@@ -155,7 +162,12 @@ def _main(requests: Sequence[PlacementRequest]) -> Group:
 
 
 def _domains(
-    allocations: Allocations, capacity: Capacity, flavor: str, resolved: ResolvedRequest, keys: Iterable[str]
+    allocations: Allocations,
+    capacity: Capacity,
+    flavor: str,
+    resolved: ResolvedRequest,
+    keys: Iterable[str],
+    pause: Callable[[], None],
 ) -> list[CandidateDomain]:
     tree = capacity.trees[flavor]
     wanted = {tree.columns.of(name): amount for name, amount in resolved.request.items() if amount}
@@ -170,6 +182,8 @@ def _domains(
     want = resolved.need * resolved.slice_size // size
     level = tree.levels[resolved.level]
     for row in np.flatnonzero(usable).tolist():
+        if not row % _STEP:
+            pause()
         at = domain_of[row]
         domain = made.get(at)
         if domain is None:
@@ -180,7 +194,12 @@ def _domains(
         domain.holds += domain.fit[row]
     for key in keys:
         _add_takes(allocations, capacity, flavor, key, tuple(wanted), made, domain_of)
-    return sorted((domain for domain in made.values() if _enough(domain)), key=lambda domain: domain.name)
+    found = []
+    for domain in made.values():
+        pause()
+        if _enough(domain):
+            found.append(domain)
+    return sorted(found, key=lambda domain: domain.name)
 
 
 def _column(tree: Tree, column: int) -> list[int]:

@@ -5,7 +5,7 @@ place.py answers requests, replace.py those of running workloads whose nodes fai
 
 from __future__ import annotations
 
-from collections.abc import Collection, Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence
 
 from admission.engine.decision import PlacementResult
 from admission.engine.journal import Journal
@@ -18,6 +18,7 @@ from admission.engine.model import (
     PodSet,
     Workload,
 )
+from admission.engine.pauses import no_pause
 from admission.engine.topology.allocation.allocations import Allocations
 from admission.engine.topology.allocation.capacity import Capacity
 from admission.engine.topology.allocation.entries import pods_that_fit
@@ -64,13 +65,15 @@ class PlacementQueries:
         """
         return CapacityBound(self._capacity.trees, pod_sets)
 
-    def eviction_gains(self, requests: Sequence[PlacementRequest], keys: Iterable[str]) -> EvictionGains | None:
+    def eviction_gains(
+        self, requests: Sequence[PlacementRequest], keys: Iterable[str], pause: Callable[[], None] = no_pause
+    ) -> EvictionGains | None:
         """Returns the domains in which the pods would fit without these workloads, and the capacity that each workload frees
-        there; None if unknown.
+        there; None if unknown. `pause` is called often; the capacity may change meanwhile.
         """
         if any(request.spare_hosts for request in requests):
             return None
-        return eviction_gains(self._steps, self._allocations, self._capacity, requests, keys)
+        return eviction_gains(self._steps, self._allocations, self._capacity, requests, keys, pause)
 
     def place(self, requests: Sequence[PlacementRequest], *, simulate_empty: bool = False) -> PlacementResult:
         """Returns domains for the pod sets of one workload, together. `simulate_empty`: as if no workload were admitted.

@@ -8,7 +8,7 @@ import pytest
 
 from admission.engine.model import NO_TERMS, MoveTerms
 from admission.engine.moves.hint import listed, move_hint
-from admission.engine.moves.movers import no_pause
+from admission.engine.pauses import no_pause
 from tests.admission.engine.moves.clusters import MOVABLE, NOW, Running, cluster, gang
 
 

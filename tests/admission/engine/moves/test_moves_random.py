@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from admission.engine.decision import Proof
+from admission.engine.decision import PlacementResult, Proof
+from admission.engine.ledger import Ledger
 from admission.engine.moves.movers import movers_of
-from admission.engine.moves.plan import plan
+from admission.engine.moves.plan import PlanOptions, plan
 from admission.engine.moves.plans import MovePlan, NoPlanReason
+from admission.engine.topology.queries import PlacementQueries
 from tests.admission.engine.moves.brute import cheapest
 from tests.admission.engine.moves.clusters import NOW, gang, hosts_of
 from tests.admission.engine.moves.drawn import PER_HOST, DrawnCluster, carry_out, overfull
@@ -37,9 +41,9 @@ def test_no_set_is_cheaper_than_a_proved_plan_or_its_bound(seed: int) -> None:
         assert best is None or found.reason is NoPlanReason.NO_OTHER_PLACE
 
 
-def test_plans_lose_little_more_than_the_optimum() -> None:
-    """Over fixed clusters, also those for which no proof was found: the search misses a plan, or the best one, seldom."""
-    possible, optimum, lost = 0, [], []
+def test_no_plan_is_missed_and_none_loses_much_more_than_the_optimum() -> None:
+    """Over fixed clusters, also those for which no proof was found."""
+    possible, bad = 0, {}
     for seed in range(700):
         drawn = DrawnCluster(seed)
         ledger = drawn.ledger()
@@ -48,13 +52,11 @@ def test_plans_lose_little_more_than_the_optimum() -> None:
         if not best or not best[1]:
             continue
         possible += 1
-        if isinstance(found := plan(ledger, drawn.gang, NOW), MovePlan):
-            optimum.append(best[0])
-            lost.append(found.cost)
+        found = plan(ledger, drawn.gang, NOW)
+        if not isinstance(found, MovePlan) or found.cost > 1.1 * best[0]:
+            bad[seed] = (best, found)
     assert possible >= 100
-    assert len(lost) >= 0.95 * possible
-    assert sum(lost) <= 1.1 * sum(optimum)
-    assert sum(cost <= 1.1 * best for cost, best in zip(lost, optimum, strict=True)) >= 0.98 * len(lost)
+    assert bad == {}
 
 
 @settings(max_examples=examples(120))
@@ -99,3 +101,33 @@ def test_plans_end_and_nothing_moves_twice(seed: int) -> None:
             assert workload is not None
             ledger.apply(replace(workload, moves=replace(workload.moves, moved=NOW)))
         waiting.remove(one)
+
+
+@pytest.mark.parametrize("evict", [False, True], ids=["moves", "moves and evictions"])
+def test_between_two_pauses_there_is_one_placement_and_the_ledger_is_as_it_was(
+    evict: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A placement among thousands of nodes takes several milliseconds, and others use the loop and the ledger meanwhile."""
+    placements, most = 0, 0
+    place = PlacementQueries.place
+
+    def counted(self: PlacementQueries, *args: Any, **kwargs: Any) -> PlacementResult:
+        nonlocal placements, most
+        placements += 1
+        most = max(most, placements)
+        return place(self, *args, **kwargs)
+
+    monkeypatch.setattr(PlacementQueries, "place", counted)
+    for seed in range(60):
+        drawn = DrawnCluster(seed)
+        ledger = drawn.ledger("LowerPriority")
+
+        def pause(ledger: Ledger = ledger) -> None:
+            nonlocal placements
+            placements = 0
+            assert not ledger.journal.recording
+
+        pause()
+        plan(ledger, replace(drawn.gang, priority=1), NOW, PlanOptions(pause=pause, evict=evict))
+        assert ledger.audit() == []
+    assert most == 1

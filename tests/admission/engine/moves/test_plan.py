@@ -39,6 +39,33 @@ def test_blockers_of_one_rack_leave_together() -> None:
     assert moved(plan(cluster(runs), gang(), NOW)) == {"a": {"h2": 1}, "b": {"h3": 1}}
 
 
+def test_one_more_goes_where_the_first_ones_have_no_places_otherwise() -> None:
+    """`large` alone frees enough, but its only two places are h5 and h1, so the gang takes that of `small` instead of h1."""
+    runs = {
+        "large": Running({"h0": 1, "h2": 1}, cpus=3, ran=700),
+        "small": Running({"h2": 1}, ran=700),
+        "stays": Running({"h3": 1, "h4": 1}, cpus=4, moves=NO_TERMS),
+    }
+    found = plan(cluster(runs, racks_of=3), gang(), NOW)
+    assert moved(found) == {"large": {"h1": 1, "h5": 1}, "small": {"h1": 1}}
+    assert isinstance(found, MovePlan)
+    assert hosts_of(found.admission) == {"h0": 1, "h2": 1}
+
+
+def test_a_mover_uses_what_the_gang_and_the_others_leave_of_a_host() -> None:
+    """On h0, one cpu is free now, and still when the gang has two of those of `two`."""
+    runs = {
+        "two": Running({"h0": 1}, cpus=2, ran=700),
+        "stays": Running({"h0": 1, "h2": 1}, ran=3000),
+        "full": Running({"h2": 1}, cpus=3, moves=NO_TERMS),
+        "split": Running({"h1": 1, "h3": 1}, ran=700),
+    }
+    found = plan(cluster(runs), gang(3, 2), NOW)
+    assert moved(found) == {"two": {"h3": 1}, "split": {"h0": 1, "h3": 1}}
+    assert isinstance(found, MovePlan)
+    assert hosts_of(found.admission) == {"h0": 1, "h1": 2}
+
+
 @pytest.mark.parametrize(
     ("hosts", "pods", "mover"),
     [
