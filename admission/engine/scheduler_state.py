@@ -30,10 +30,14 @@ from admission.engine.queue.queues import PendingQueues
 
 
 class SchedulerState:
-    """`apply` returns whether a cycle could now decide something that it could not decide before."""
+    """`apply` returns whether a cycle could now decide something that it could not decide before.
+
+    `movability` is a number that grows whenever running workloads may be moved that might not be before (moves/).
+    """
 
     def __init__(self, ledger: Ledger, queues: PendingQueues) -> None:
         self.ledger, self.queues = ledger, queues
+        self.movability = 0
         self._known: set[str] = set()
         self._generations: dict[str, int] = {}
         self._beside = partial(reclaimable_beside, ledger)
@@ -89,6 +93,9 @@ class SchedulerState:
 
     def _set_queue(self, queue: ClusterQueue) -> bool:
         self._known.add(queue.name)
+        before = self.ledger.quota.spec(queue.name)
+        if before is None or (before.moves, before.moves_per_day) != (queue.moves, queue.moves_per_day):
+            self.movability += 1
         left = self.ledger.quota.relatives(queue.name)
         self.ledger.apply(queue)
         self.queues.set_queue(queue)
@@ -100,6 +107,8 @@ class SchedulerState:
             before, known = self.ledger.admission(workload.key), self.ledger.workload(workload.key)
             self.queues.remove(workload.key)
             self.ledger.apply(workload)
+            if known is not None and _permission(known) != _permission(workload):
+                self.movability += 1
             self._set_usage(workload, workload.admission)
             stays = known is not None and known.evicted and not workload.evicted
             if stays:
@@ -188,3 +197,9 @@ class SchedulerState:
         if grown:
             self.queues.lines.capacity_freed(grown, self._beside)
         return bool(grown)
+
+
+def _permission(workload: Workload) -> tuple[object, ...]:
+    """Returns which of the workload's terms say whether it may be moved. A checkpoint changes only the cost."""
+    terms = workload.moves
+    return terms.movable, terms.minimum_run, terms.moving

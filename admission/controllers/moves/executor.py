@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from collections import Counter
 from collections.abc import Callable
 from typing import Final
 
@@ -24,6 +25,7 @@ from admission.engine.cycle.repeated_preemption import may_not_evict
 from admission.engine.decision import Preempt
 from admission.engine.moves.commit import commit, unevictable
 from admission.engine.moves.hint import listed
+from admission.engine.moves.movers import movable_from
 from admission.engine.moves.plans import MovePlan
 from api.errors import NotLeader, StowageError
 from api.kube.client import Kube
@@ -61,11 +63,20 @@ class MoveExecutor:
         self.made = MoveLog()
         self.places = HeldPlaces(views, self._ledger, self._queues)
 
-    def left(self) -> dict[str, int]:
-        """Returns how many moves each ClusterQueue with a budget may still make today."""
+    def left(self, at: float | None = None) -> dict[str, int]:
+        """Returns how many moves each ClusterQueue with a budget may still make today; `at`: then, not now (epoch seconds)."""
+        return self.made.left(self._limits(), self._now() if at is None else at)
+
+    def opens(self, made: MovePlan) -> float:
+        """Returns when minimum run times and budgets allow all moves of the plan (epoch seconds)."""
+        counts = Counter(move.before.cluster_queue for move in made.moves)
+        limits = {queue: limit for queue, limit in self._limits().items() if limit is not None and queue in counts}
+        budgets = (self.made.opens(queue, limit, counts[queue]) for queue, limit in limits.items())
+        return max((*budgets, *(movable_from(self._ledger, move.workload) for move in made.moves)), default=0.0)
+
+    def _limits(self) -> dict[str, int | None]:
         specs = {name: self._ledger.quota.spec(name) for name in self._views.cluster_queues.objects}
-        limits = {name: spec.moves_per_day for name, spec in specs.items() if spec is not None}
-        return self.made.left(limits, self._now())
+        return {name: spec.moves_per_day for name, spec in specs.items() if spec is not None}
 
     def begin(self, made: MovePlan, purpose: str, writes: asyncio.TaskGroup) -> str | asyncio.Task[list[str]]:
         """Takes the places of the plan and begins the writes, or returns why the plan no longer holds.

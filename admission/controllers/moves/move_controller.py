@@ -4,7 +4,7 @@ The scheduler reports each workload that it lets wait. One that has waited `firs
 time and in the order of the queues, in short turns of the loop with rests between (turns.py). A plan is checked against the
 ledger in one step (engine/moves/commit.py), which takes all places; then the moves are written one after the other. If a mover
 has changed so that it stays, the rest are not moved and the waiting workload gets its wait's usual reason again; what was moved
-already runs at its new place. Without a plan the next one is made after a pause that doubles (engine/moves/plan_times.py).
+already runs at its new place. engine/moves/plan_times.py says when the next plan is made for a workload without one.
 
 Before workloads are evicted for one that has quota, moves are planned for it. They are made if they lose no more work than
 the evictions would; else the evictions are decided again at once. If moves alone do not help, a plan in which some blockers
@@ -38,6 +38,7 @@ from admission.engine.flavors.assign import Mode
 from admission.engine.model import Workload as EngineWorkload
 from admission.engine.moves.choice import is_better, plan_with_evictions
 from admission.engine.moves.commit import place_after_moves
+from admission.engine.moves.movers import USED_UP, WITHIN_MINIMUM
 from admission.engine.moves.plan import PlanOptions, plan
 from admission.engine.moves.plan_times import FIRST_PAUSE, LONGEST_PAUSE, PlanTimes
 from admission.engine.moves.plans import MovePlan, NoPlan
@@ -72,15 +73,19 @@ class MoveController:
         recorder: EventRecorder,
         latest_start: LatestStart | None = None,
         now: Callable[[], float] = time.time,
+        *,
+        movability: Callable[[], int] = int,
     ) -> None:
+        """`movability` is as SchedulerState.movability."""
         self._views, self._context = views, context
-        self._latest_start, self._now, self._first = latest_start, now, context.settings.moves_after
+        self._latest_start, self._now = latest_start, now
+        self._movability, self._seen = movability, 0
         self._automatic = context.settings.moves
         self._ledger, self._queues = context.ledger, context.queues
         self._executor = MoveExecutor(kube, views, context, scheduler, recorder, now)
         self._places, self._movable = self._executor.places, MovableIndex(views)
         self._topologies = TopologyMoves(kube, views, context, self._executor, recorder, now, self.planned)
-        self._times = PlanTimes(self._queues, self._first)
+        self._times = PlanTimes(self._queues, context.settings.moves_after)
         self._deferred: dict[str, Preempt] = {}
         self._urgent = asyncio.Event()
         self._evict_until: dict[str, float] = {}
@@ -119,19 +124,19 @@ class MoveController:
     # ---- what waits
 
     def _waits(self, decision: Wait) -> None:
-        if (
-            self._automatic
-            and decision.reason is Reason.TOPOLOGY_PLACEMENT_FAILED
-            and not decision.never
-            and self._movable
-        ):
+        if self._automatic and decision.reason is Reason.TOPOLOGY_PLACEMENT_FAILED and not decision.never:
             self._times.waits(decision.workload, self._now())
 
     def _next(self) -> str | None:
         """Returns the first workload in the order of the queues that is due."""
         for gone in [key for key in self._evict_until if key not in self._queues]:
             self._evict_until.pop(gone)
-        first = self._times.first(self._now(), self._places) if self._movable else None
+        if not self._movable:
+            return None
+        if (seen := self._movability()) != self._seen:
+            self._seen = seen
+            self._times.all_sooner(self._now())
+        first = self._times.first(self._now(), self._places)
         return None if first is None else first.key
 
     # ---- moves instead of evictions
@@ -178,6 +183,22 @@ class MoveController:
         found, spent = await self.planned(key, evict=True)
         if isinstance(found, MovePlan):
             self._begin(found, writes)
+        elif found is not None:
+            spent += await self._look_ahead(key, found)
+        return spent
+
+    async def _look_ahead(self, key: str, found: NoPlan) -> float:
+        """Makes the next attempt when budgets and minimum run times allow moves that help, if only these forbid them now.
+
+        Returns the seconds of computation.
+        """
+        at = self._times.time_of(key)
+        opens = found.stays.keys() & {WITHIN_MINIMUM, USED_UP}
+        if not opens and self._executor.left(at) == self._executor.left():
+            return 0.0
+        ahead, spent = await self.planned(key, evict=True, at=at)
+        if isinstance(ahead, MovePlan):
+            self._times.sooner(key, self._executor.opens(ahead))
         return spent
 
     def _begin(self, made: MovePlan, writes: asyncio.TaskGroup) -> bool:
@@ -187,16 +208,18 @@ class MoveController:
             self._times.again(made.workload, self._now() + FIRST_PAUSE)
         return not refused
 
-    async def planned(self, key: str, *, evict: bool = False) -> tuple[MovePlan | NoPlan | None, float]:
+    async def planned(
+        self, key: str, *, evict: bool = False, at: float | None = None
+    ) -> tuple[MovePlan | NoPlan | None, float]:
         """Returns the plan for the waiting workload, None if it waits no longer; and the seconds of computation.
 
-        `evict`: if moves alone do not help, some of the blockers may be evicted.
+        `evict`: if moves alone do not help, some of the blockers may be evicted. `at`: as if it were this time (epoch seconds).
         """
-        gang, now = self._queues.workload(key), self._now()
+        gang, now = self._queues.workload(key), self._now() if at is None else at
         if gang is None:
             return None, 0.0
         latest = None if self._latest_start is None else self._latest_start(key)
-        options = PlanOptions(self._executor.left(), wait=None if latest is None else latest - now, bound=True)
+        options = PlanOptions(self._executor.left(now), wait=None if latest is None else latest - now, bound=True)
         return await computed(partial(self._plan, gang, now, options, evict), {"workload": key})
 
     def _plan(

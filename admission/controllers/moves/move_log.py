@@ -10,7 +10,7 @@ from collections import Counter, deque
 from collections.abc import Iterable, Mapping
 
 from admission.engine.convert_moves import terms_of_workload
-from admission.engine.moves.movers import moved_today
+from admission.engine.moves.movers import DAY, moved_today
 from api.workloads import Workload
 
 
@@ -31,11 +31,17 @@ class MoveLog:
 
     def add(self, queue: str, now: float) -> None:
         """Records a move of a workload of the queue."""
+        while self._moves and not moved_today(self._moves[0][0], now):
+            self._moves.popleft()
         self._moves.append((now, queue))
 
     def left(self, limits: Mapping[str, int | None], now: float) -> dict[str, int]:
-        """Returns how many moves each queue with a limit may still make."""
-        while self._moves and not moved_today(self._moves[0][0], now):
-            self._moves.popleft()
-        made = Counter(queue for _, queue in self._moves)
+        """Returns how many moves each queue with a limit may make at `now`, which may be later than the present."""
+        made = Counter(queue for at, queue in self._moves if moved_today(at, now))
         return {queue: max(0, limit - made[queue]) for queue, limit in limits.items() if limit is not None}
+
+    def opens(self, queue: str, limit: int, count: int) -> float:
+        """Returns when the queue may make `count` moves if it makes none before (epoch seconds), for at most `limit` a day."""
+        times = sorted(at for at, made in self._moves if made == queue)
+        over = len(times) + count - limit
+        return times[over - 1] + DAY if 0 < over <= len(times) else 0.0

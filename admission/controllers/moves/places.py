@@ -39,7 +39,7 @@ class HeldPlaces:
     def __bool__(self) -> bool:
         return bool(self._held)
 
-    def __contains__(self, key: str) -> bool:
+    def __contains__(self, key: object) -> bool:
         return key in self._held
 
     def add(self, key: str, movers: tuple[str, ...], now: float, victims: tuple[str, ...] = ()) -> None:

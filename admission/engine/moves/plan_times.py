@@ -1,5 +1,9 @@
 """When moves are planned for a waiting workload: after its first wait for a place, then after pauses that double.
 
+Earlier if its moves may have become possible: at once after a change of what may be moved, or when a budget or a minimum run
+time opens, but never sooner than `FIRST_PAUSE` after its last plan. Workloads whose time has come anyway go before those, so
+that a user who changes annotations all the time delays nobody.
+
 The controller and the simulation keep one. Times are in epoch seconds.
 """
 
@@ -27,7 +31,9 @@ class PlanTimes:
     def __init__(self, queues: PendingQueues, first: float) -> None:
         self._queues, self._first_wait = queues, first
         self._due: dict[str, float] = {}
+        self._planned: dict[str, float] = {}
         self._pauses: dict[str, float] = {}
+        self._early: dict[str, float] = {}
 
     def waits(self, key: str, now: float) -> None:
         """Notes that the workload lacks a place."""
@@ -36,26 +42,48 @@ class PlanTimes:
     def again(self, key: str, at: float) -> None:
         """Sets the time of the next plan."""
         self._due[key] = at
+        self._early.pop(key, None)
 
     def pause(self, key: str, now: float) -> None:
         """Sets the time of the next plan after a plan at `now`: twice as long a pause as the last one."""
         pause = self._pauses.get(key, FIRST_PAUSE)
         self._pauses[key] = min(LONGEST_PAUSE, 2 * pause)
-        self._due[key] = now + pause
+        self.again(key, now + pause)
+        self._planned[key] = now
+
+    def sooner(self, key: str, at: float) -> None:
+        """Makes the next plan at this time already, if one was made before."""
+        if (planned := self._planned.get(key)) is None:
+            return
+        at = max(at, planned + FIRST_PAUSE)
+        if at < self.time_of(key):
+            self._early[key] = at
+
+    def all_sooner(self, at: float) -> None:
+        """Makes all plans sooner."""
+        for key in self._planned:
+            self.sooner(key, at)
+
+    def time_of(self, key: str) -> float:
+        """Returns the time of the next plan for the workload."""
+        return self._early.get(key, self._due[key])
 
     def first(self, now: float, held: Held) -> Workload | None:
         """Returns the first workload in the order of the queues that is due; `held` already have a place."""
         self._forget()
-        due = (self._queues.workload(key) for key, at in self._due.items() if at <= now and key not in held)
-        return min(filter(None, due), key=order_of, default=None)
+        for times in (self._due, self._early):
+            due = (self._queues.workload(key) for key, at in times.items() if at <= now and key not in held)
+            if (found := min(filter(None, due), key=order_of, default=None)) is not None:
+                return found
+        return None
 
     def next(self, held: Held) -> float | None:
         """Returns the earliest time at which a workload is due; None if none lacks a place."""
         self._forget()
-        return min((at for key, at in self._due.items() if key not in held), default=None)
+        return min((self.time_of(key) for key in self._due if key not in held), default=None)
 
     def _forget(self) -> None:
         """Forgets the workloads that wait no longer."""
-        for kept in (self._due, self._pauses):
+        for kept in (self._due, self._planned, self._pauses, self._early):
             for gone in [key for key in kept if key not in self._queues]:
                 kept.pop(gone)

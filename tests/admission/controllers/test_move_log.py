@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from admission.controllers import conditions
 from admission.controllers.moves.move_log import MoveLog
 from api.meta import ObjectMeta
@@ -35,3 +37,28 @@ def test_a_new_process_counts_every_move_of_what_was_moved_today() -> None:
 
 def test_a_budget_of_zero_is_none_left() -> None:
     assert MoveLog().left({"a": 0}, NOW) == {"a": 0}
+
+
+def test_later_today_more_moves_are_left() -> None:
+    log = MoveLog()
+    for age in (DAY - 60.0, DAY - 120.0, 10.0):
+        log.add("a", NOW - age)
+    assert [log.left({"a": 3}, NOW + seconds) for seconds in (59.0, 60.0, 120.0, 0.0)] == [
+        {"a": n} for n in (0, 1, 2, 0)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("limit", "count", "opens"),
+    [
+        pytest.param(4, 1, 0.0, id="one is left"),
+        pytest.param(3, 1, NOW + 60.0, id="one when the first is a day old"),
+        pytest.param(3, 2, NOW + 120.0, id="two when the second is"),
+        pytest.param(2, 4, 0.0, id="never: more than the limit"),
+    ],
+)
+def test_a_budget_opens(limit: int, count: int, opens: float) -> None:
+    log = MoveLog()
+    for age in (DAY - 60.0, DAY - 120.0, 10.0):
+        log.add("a", NOW - age)
+    assert log.opens("a", limit, count) == opens

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from admission.engine.cycle.cycle import CycleReport, run_cycle
+from admission.engine.decision import Admit
 from admission.engine.ledger import Ledger
-from admission.engine.model import BoundPod, Cohort, Event, Flavor, ObjectRemoved, Quota, RemovedKind
+from admission.engine.model import BoundPod, Cohort, Event, Flavor, MoveTerms, ObjectRemoved, Quota, RemovedKind
 from admission.engine.queue.queues import PendingQueues
 from admission.engine.scheduler_state import SchedulerState
 from tests.admission.engine.builders import STRICT, admitted, host, queue, racks, workload
@@ -138,3 +140,36 @@ def test_a_lowered_priority_requeues_workloads_that_may_evict_now(priority: int,
     assert runs is not None
     assert of.apply(replace(runs, priority=priority)) is wakes
     assert bool(cycle(of).decisions) is wakes
+
+
+RUNS = MoveTerms(movable=False)
+
+
+@pytest.mark.parametrize(
+    ("change", "grows"),
+    [
+        pytest.param({"movable": True}, True, id="its job allows moves"),
+        pytest.param({"minimum_run": 0}, True, id="it need not run longer"),
+        pytest.param({"checkpoint": 7.0}, False, id="its work was saved"),
+        pytest.param({"cost": 7}, False, id="a move costs something else"),
+    ],
+)
+def test_moves_are_planned_again_when_a_workload_may_be_moved(change: dict[str, Any], grows: bool) -> None:
+    of = state(workload("ns/first", 1, 1))
+    (found,) = (one for one in cycle(of).decisions if isinstance(one, Admit))
+    runs = replace(workload("ns/first", 1, 1), admission=found.admission, moves=RUNS)
+    of.apply(runs)
+    before = of.movability
+    of.apply(replace(runs, moves=replace(RUNS, **change)))
+    assert (of.movability > before) is grows
+
+
+@pytest.mark.parametrize("change", [{"moves": MoveTerms(movable=True)}, {"moves_per_day": 7}], ids=str)
+def test_moves_are_planned_again_when_a_queue_allows_more(change: dict[str, Any]) -> None:
+    of = state()
+    before = of.movability
+    of.apply(replace(FLAVOR_QUEUE, **change))
+    assert of.movability > before
+    before = of.movability
+    of.apply(replace(FLAVOR_QUEUE, **change))
+    assert of.movability == before
