@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -14,12 +15,13 @@ import pytest_asyncio
 
 from admission.dashboard.app import serving_locally
 from admission.settings import AdmissionSettings
-from api.kube.resources import NODES
+from api.kube.client import PatchKind
+from api.kube.resources import ADVANCE_RESERVATIONS, NODES, Resource
 from api.names import REQUIRE_TOPOLOGY
 from hack.controlplane.fixtures import cluster, control_plane_tools
 from hack.controlplane.options import ClusterOptions
 from tests.page.conftest import Watcher
-from tests.scenarios.site import RACK, Site
+from tests.scenarios.site import BLOCK, GROUP, RACK, Site
 from tests.scenarios.stage import Stage, embedded, real
 
 __all__ = ["cluster", "control_plane_tools"]
@@ -120,3 +122,36 @@ async def test_the_queue_shows_what_its_job_uses(shown: Shown) -> None:
     await article.get_by_text("1 runs").wait_for(timeout=SECONDS)
     cells = await article.locator("tr", has_text="nvidia.com/gpu").locator("td").all_inner_texts()
     assert cells[2:7] == ["8", "1,000", "–", "–", "–"]
+
+
+def at(minutes: float) -> str:
+    """So many minutes from now."""
+    return (datetime.now(UTC) + timedelta(minutes=minutes)).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+async def test_a_reserved_rack_is_marked_until_its_end(shown: Shown) -> None:
+    site, page = shown.site, shown.page
+    await shown.go(f"topology/{site.name}?at=b2")
+    await page.locator(".side").get_by_text("2 hosts").first.wait_for(timeout=SECONDS)
+    name, labels = f"{site.name}-firmware", {GROUP: site.name, BLOCK: "b2"}
+    spec = {"nodeLabels": labels, "start": at(60), "end": at(120)}
+    await site.make(ADVANCE_RESERVATIONS, {"metadata": {"name": name}, "spec": spec})
+    await page.locator(".side").get_by_text(f"{name}: 2 hosts").wait_for(timeout=SECONDS)
+    await page.get_by_role("button", name="reserved for a time").wait_for(timeout=SECONDS)
+    soon = {"spec": {"start": at(-60), "end": at(0.1)}}
+    await site.kube.patch(ADVANCE_RESERVATIONS, name, soon, kind=PatchKind.MERGE)
+    await page.locator(".side").get_by_text(name).wait_for(state="detached", timeout=SECONDS)
+
+
+async def test_a_job_whose_pods_are_refused_is_among_those_that_wait(shown: Shown, stage: Stage) -> None:
+    if stage.name != "real":
+        pytest.skip("the embedded API server has no ResourceQuotas")
+    site, page = shown.site, shown.page
+    quota = {"metadata": {"name": "few", "namespace": site.name}, "spec": {"hard": {"pods": "1"}}}
+    await site.make(Resource("", "v1", "resourcequotas", "ResourceQuota"), quota)
+    await site.submit(site.job("gang", 2, {REQUIRE_TOPOLOGY: RACK}))
+    await shown.go("waiting")
+    row = page.locator(".waiting tbody tr", has_text=f"{site.name}/job-gang")
+    await row.get_by_text("PodsNotCreated").wait_for(timeout=SECONDS)
+    await row.get_by_role("link").click()
+    await page.get_by_text("exceeded quota: few").first.wait_for(timeout=SECONDS)
