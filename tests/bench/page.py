@@ -3,7 +3,8 @@
     python -m tests.bench page [--sizes 1000,15000] [--beside stand-in|embedded|real]
 
 *Size*: what a browser fetches once, as it is and compressed. *Opened*: from opening the address until the picture is
-painted. *First picture*: the part of it from the last byte of the tree's answer. *Event*: from when one host changes until
+painted. *First picture*: the part of it from the last byte of the tree's answer. *Script*: CPU time of the page's scripts until
+then, which a busy machine changes least. *Event*: from when one host changes until
 that is on the screen. *Frames*: the time between two frames while a wheel zooms in and out, in 120 steps, and the part of it
 that painting takes.
 
@@ -70,7 +71,7 @@ def run(sizes: str = "1000,15000", beside: Beside = Beside.STAND_IN) -> None:
     packed = sum(len(gzip.compress(file.read_bytes())) for file in files)
     print(f"page: {whole / 1000:.0f} kB, compressed {packed / 1000:.0f} kB")
     print(
-        "hosts  answer, MB  opened, ms  first picture, ms  event, ms: median, most"
+        "hosts  answer, MB  opened, ms  first picture, ms  script, ms  event, ms: median, most"
         "  frame, ms: median, 95 %  paint, ms: median, 95 %"
     )
     asyncio.run(_all(chromium, [int(size) for size in sizes.split(",")], beside))
@@ -92,8 +93,13 @@ async def _all(chromium: str, sizes: list[int], beside: Beside) -> None:
 
 
 async def _measure(page: Any, size: int, scene: Scene) -> None:
+    tools = await page.context.new_cdp_session(page)
+    await tools.send("Performance.enable", {"timeDomain": "threadTicks"})
     await page.goto(f"{scene.url}?at={scene.rack}&color=job")
     await page.wait_for_function(PAINTED, timeout=60_000)
+    metrics = (await tools.send("Performance.getMetrics"))["metrics"]
+    script = next(one["value"] for one in metrics if one["name"] == "ScriptDuration") * 1000
+    await tools.detach()
     answer, opened, first = await page.evaluate(FIRST)
     before, began = costs(scene.pids), time.monotonic()
     events = sorted([await _event(page, scene, host) for host in range(len(scene.hosts))])
@@ -101,14 +107,15 @@ async def _measure(page: Any, size: int, scene: Scene) -> None:
     await page.get_by_role("button", name="All", exact=True).click()
     await page.wait_for_timeout(1000)
     frames, paints = (sorted(times) for times in await page.evaluate(ZOOM))
+    half, most = events[len(events) // 2], events[-1]
     print(
-        f"{size:5}  {answer / 1e6:10.2f}  {opened:10.0f}  {first:17.0f}  {events[len(events) // 2]:17.0f}, {events[-1]:4.0f}"
+        f"{size:5}  {answer / 1e6:10.2f}  {opened:10.0f}  {first:17.0f}  {script:10.0f}  {half:17.0f}, {most:4.0f}"
         f"  {_at(frames, 0.5):17.1f}, {_at(frames, 0.95):4.1f}  {_at(paints, 0.5):17.1f}, {_at(paints, 0.95):4.1f}"
     )
 
-    for name, spent in after.items():
-        share = (spent.cpu - before[name].cpu) / lasted
-        print(f"       {name}: {spent.resident:.0f} MiB, at its highest {spent.highest:.0f}; {share:.2f} of a core")
+    for name, now in after.items():
+        share = (now.cpu - before[name].cpu) / lasted
+        print(f"       {name}: {now.resident:.0f} MiB, at its highest {now.highest:.0f}; {share:.2f} of a core")
 
 
 async def _event(page: Any, scene: Scene, host: int) -> float:
