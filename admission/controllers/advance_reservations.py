@@ -33,6 +33,8 @@ from api.quantity import to_text
 _LOOK_AGAIN: Final = 30.0
 """Seconds until the nodes and the workloads on them are read again."""
 _NAMED: Final = 5
+_COMPARED: Final = 32
+"""Other reservations that are compared with one."""
 
 
 class AdvanceReservationController:
@@ -97,11 +99,30 @@ class AdvanceReservationController:
             return f"no node has the label(s) {labels}"
         held = "held" if now >= reservation.start else "held for workloads that end before the start"
         text, beyond = f"{len(nodes)} node(s) {held}", await self._beyond(reservation, nodes, now)
-        text += self._charge(reservation, nodes)
+        text += await self._shared(reservation, nodes) + self._charge(reservation, nodes)
         if not beyond:
             return text
         more = f" and {len(beyond) - _NAMED} more" if len(beyond) > _NAMED else ""
         return f"{text}; {len(beyond)} workload(s) there may run beyond the start: {', '.join(beyond[:_NAMED])}{more}"
+
+    async def _shared(self, reservation: model.AdvanceReservation, nodes: set[str]) -> str:
+        """Says which of its nodes other reservations hold at the same time; empty if none. A job can name one of them only."""
+        others = [
+            one
+            for _, one in sorted(self._ledger.reservations.items())
+            if one.name != reservation.name and one.start < reservation.end and reservation.start < one.end
+        ][:_COMPARED]
+        turns, count, names = Turns(), 0, set[str]()
+        for name in nodes if others else ():
+            record = self._ledger.capacity.nodes.get(name)
+            labels = {} if record is None or record.node is None else record.node.labels
+            found = {one.name for one in others if one.holds(labels)}
+            count, names = count + bool(found), names | found
+            await turns.give_way()
+        if not names:
+            return ""
+        more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+        return f"; {count} of them are held by {', '.join(sorted(names)[:_NAMED])}{more} at the same time"
 
     def _charge(self, reservation: model.AdvanceReservation, nodes: set[str]) -> str:
         """Says what is charged to the reservation's ClusterQueue, and what is wrong with that; empty if it names none."""

@@ -63,6 +63,7 @@ class RunTimeKeeper:
         # Runs seen by this process, also while another one leads: what that one has not written yet is learned again.
         self._seen: deque[tuple[RunKind, float, float]] = deque(maxlen=_REMEMBERED)
         self._changed = False
+        self._told: dict[str, str] = {}
 
     def learn(self, kind: RunKind, began: float, ended: float) -> None:
         """Counts a run of this kind (epoch seconds)."""
@@ -140,7 +141,9 @@ class RunTimeKeeper:
 
     def _failed(self, operation: str, text: str) -> None:
         metrics.RUN_TIME_ERRORS.labels(operation).inc()
-        log.warning("learned run times: %s", text, extra={"operation": operation})
+        if self._told.get(operation) != text:  # the same is told once, not each period
+            self._told[operation] = text
+            log.warning("learned run times: %s", text, extra={"operation": operation})
 
     # ---- writing
 
@@ -152,6 +155,7 @@ class RunTimeKeeper:
         data = {RUN_TIMES_KEY: await self._encoded()}
         try:
             await self._kube.patch(CONFIG_MAPS, RUN_TIMES, {"data": data}, self._namespace, kind=PatchKind.MERGE)
+            self._told.pop("write", None)
         except (StowageError, TimeoutError) as why:
             self._changed = True
             self._failed("write", str(why))

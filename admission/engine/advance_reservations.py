@@ -23,9 +23,10 @@ def usable_by(reservation: AdvanceReservation, workload: Workload, now: float) -
     """Reports whether the workload may start on the reserved nodes at `now` (epoch seconds), or stays there if it runs."""
     if now >= reservation.end or names(workload, reservation):
         return True
-    limit = workload.time_limit
-    ends = workload.ends if workload.admitted is not None else None if limit is None else now + limit
-    return ends is not None and ends <= reservation.start
+    if workload.time_limit is None:
+        return False
+    begins = now if workload.admitted is None else workload.admitted
+    return begins + workload.time_limit <= reservation.start
 
 
 def names(workload: Workload, reservation: AdvanceReservation) -> bool:

@@ -87,6 +87,7 @@ ONE_BY_ONE = {
     "queue-by-usage.yaml",
     "sakkara-topology.yaml",
     "sakkara-group.yaml",
+    "topology-defragment.yaml",
 }
 """Samples that are applied by themselves."""
 

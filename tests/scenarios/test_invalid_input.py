@@ -22,6 +22,7 @@ from tests.scenarios import (
     invalid_job_queues,
     invalid_jobs,
     invalid_limits,
+    invalid_moves,
     invalid_nodes,
     invalid_placement,
     invalid_queues,
@@ -61,6 +62,7 @@ TABLE: tuple[InvalidRow, ...] = (
     *invalid_nodes.ROWS,
     *invalid_elastic.ROWS,
     *invalid_limits.ROWS,
+    *invalid_moves.ROWS,
 )
 """Every row."""
 

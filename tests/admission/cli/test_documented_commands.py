@@ -65,6 +65,7 @@ NO_JOB = {
     "queue-by-usage",
     "scaled-kind",
     "tenants",
+    "topology-defragment",
 }
 CANNOT_BE_SIMULATED = {
     "by-pods": "only the controllers of these kinds know their pods",

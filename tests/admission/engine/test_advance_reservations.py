@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from admission.engine.advance_reservations import usable_by
 from admission.engine.cycle.decide import decide
 from admission.engine.decision import Admit
 from admission.engine.ledger import Ledger
@@ -122,3 +123,19 @@ def test_a_ledger_made_of_the_inputs_is_equal() -> None:
     assert list(other.inputs()) == list(here.ledger.inputs())
     assert other.reservations == here.ledger.reservations
     assert [r.node for r in other.capacity.nodes.values()] == [r.node for r in here.ledger.capacity.nodes.values()]
+
+
+@pytest.mark.parametrize(
+    ("limit", "ends"),
+    [
+        pytest.param(None, False, id="a guess says nothing of when it ends"),
+        pytest.param(900.0, True, id="its limit ends it by the start"),
+        pytest.param(1001.0, False, id="its limit ends it after the start"),
+    ],
+)
+def test_a_running_workload_that_overtook_another_by_its_guess_ends_by_its_limit_alone(
+    limit: float | None, ends: bool
+) -> None:
+    """Issue 21, 3: it may be evicted for a head from 500 on, and not for the reservation."""
+    running = replace(workload("ns/w"), admitted=0.0, yields=500.0, time_limit=limit)
+    assert usable_by(MAINTENANCE, running, 10.0) is ends
