@@ -119,7 +119,9 @@ def _verdict(arguments: DoctorArguments, report: Report) -> str:
         ready = "not known whether ready" if report.unread else "ready"
         verdict = "not ready" if number else ready
         return f"{verdict} to migrate: {looked}, {found}"
-    return f"{looked}, {found}" if number or report.unread else f"nothing is wrong: {looked}"
+    if number or report.unread:
+        return f"{looked}, {found}"
+    return f"nothing is wrong{' in what was looked at' if report.cut else ''}: {looked}"
 
 
 def _counted(number: int, what: str) -> str:

@@ -32,7 +32,7 @@ async def _event(kube: Kube, namespace: str, name: str) -> str | None:
 
 
 async def _objects_named(kube: Kube, namespace: str, name: str) -> str | None:
-    kinds = [kind async for kind in custom_kinds(kube)][:_MOST_KINDS]
+    kinds = (await custom_kinds(kube, "get"))[0][:_MOST_KINDS]
     for start in range(0, len(kinds), _AT_ONCE):
         some = kinds[start : start + _AT_ONCE]
         found = await asyncio.gather(*(_read(kube, kind, namespace, name) for kind in some))

@@ -25,7 +25,7 @@ from admission.dashboard.stream import Batch, Clients
 from admission.dashboard.trees import Trees
 from admission.dashboard.viewer import Permissions, Viewer, hide, share_of
 from admission.world.documents import Document
-from api.errors import StowageError
+from api.errors import InvalidObject, StowageError
 from api.kube.forked import ForkFailed
 from api.meta import object_key, split_key
 
@@ -47,6 +47,11 @@ class Refused(Exception):
     def __init__(self, status: int, error: str, message: str) -> None:
         super().__init__(message)
         self.status, self.error = status, error
+
+
+def bad_request(field: str, given: object, allowed: str) -> Refused:
+    """Returns the refusal of a value: its name, what was given, in bounds, and what is allowed."""
+    return Refused(400, "BadRequest", str(InvalidObject(field, given, allowed)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,7 +211,7 @@ class Dashboard:
         limit, offset = number(query, "limit", DEFAULT_LIMIT, MOST), number(query, "offset", 0, 2**31)
         state = query.get("state", "")
         if state and state not in STATES:
-            raise Refused(400, "BadRequest", f"state is one of {', '.join(STATES)}")
+            raise bad_request("state", state, f"must be one of {', '.join(STATES)}")
         found = await self.rows.selected(
             lambda row: _selected(row, query, state) and permissions.sees(row["namespace"])
         )
@@ -274,7 +279,8 @@ class Dashboard:
         await self.permissions(viewer)
         text, form = question.get("yaml"), question.get("job")
         if (text is None) == (form is None):
-            raise Refused(400, "BadRequest", "give either yaml or job")
+            given = "both" if text is not None else "neither"
+            raise Refused(400, "BadRequest", f"the question: {given} of yaml and job: must be one of them")
         try:
             documents = [job_of_form(form)] if form is not None else await self._read(viewer, str(text))
         except BadQuestion as bad:
@@ -331,5 +337,5 @@ def number(query: Mapping[str, str], name: str, default: int, most: int) -> int:
     if not text:
         return default
     if not (text.isascii() and text.isdigit() and len(text) <= 10 and int(text) <= most):
-        raise Refused(400, "BadRequest", f"{name} is a number from 0 to {most}")
+        raise bad_request(name, text, f"must be a number from 0 to {most}")
     return int(text)

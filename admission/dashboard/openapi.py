@@ -19,7 +19,11 @@ REFUSALS: Final = {
     "401": "No token, or one that the cluster does not accept.",
     "403": "The user may not see this.",
     "404": "There is no such thing.",
+    "413": "The body is too long.",
+    "414": "The path is too long.",
+    "415": "The body is not application/json.",
     "429": "Too many questions at once.",
+    "500": "An error of the process, which its log has.",
     "503": "The process has not read the cluster yet, or the API server does not answer.",
 }
 _EVENTS: Final = (

@@ -14,7 +14,7 @@ from urllib.parse import unquote
 from pydantic import BaseModel, ValidationError
 
 from admission.dashboard import answers
-from admission.dashboard.dashboard import Dashboard, Refused
+from admission.dashboard.dashboard import Dashboard, Refused, bad_request
 from admission.dashboard.viewer import Viewer
 
 PREFIX: Final = "/api/v1/"
@@ -193,9 +193,20 @@ def checked(model: type[BaseModel], value: Any, whole: str) -> dict[str, Any]:
     try:
         return model.model_validate(value).model_dump()
     except ValidationError as bad:
-        first = bad.errors(include_input=False, include_url=False)[0]
-        where = ".".join(str(part)[:64] for part in first["loc"][:8])
-        raise Refused(400, "BadRequest", f"{where or whole}: {first['msg']}") from None
+        first = bad.errors(include_url=False)[0]
+        where = ".".join(str(part)[:64] for part in first["loc"][:8]) or whole
+        if isinstance(first["input"], str | int | float | None):
+            raise bad_request(where, first["input"], first["msg"]) from None
+        raise Refused(400, "BadRequest", f"{where}: {first['msg']}") from None
+
+
+def check_query(route: Route, query: Mapping[str, str]) -> None:
+    """Raises Refused for a parameter that the route does not have: a misspelt one would select nothing in silence."""
+    known = [each.name for each in route.query]
+    for name in query:
+        if name not in known:
+            allowed = f"must be {' or '.join(known)}" if known else "this route has no parameters"
+            raise bad_request("query", name, allowed)
 
 
 def matched(raw_path: str) -> tuple[list[Route], dict[str, str]]:

@@ -22,7 +22,7 @@ from aiohttp import web
 from admission.dashboard.dashboard import Dashboard, Refused
 from admission.dashboard.encoding import encoded
 from admission.dashboard.openapi import document
-from admission.dashboard.routes import EVENTS, PREFIX, Asked, Route, checked, matched
+from admission.dashboard.routes import EVENTS, PREFIX, Asked, Route, check_query, checked, matched
 from admission.dashboard.static_files import StaticFile, load
 from admission.dashboard.stream import MOST_OF_ONE, Batch, TooManyClients, TooManyOfOne, event
 from admission.dashboard.viewer import LocalUser, Permissions, Viewer, share_of
@@ -101,6 +101,7 @@ class DashboardServer:
             finished(request)
             return await self._events(request, viewer)
         route, names = self._route(request, path)
+        check_query(route, request.query)
         asked = await _question(request, route) if route.body is not None else {}
         finished(request)
         answer = await route.call(self._dashboard, viewer, Asked(names, request.query, asked))

@@ -5,6 +5,7 @@ Each entry is a check like those of an installation, over the same view; its com
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from collections.abc import Iterator
 from typing import Any, Final
@@ -36,6 +37,7 @@ from api.names import GROUP, MULTIKUEUE, PROVISIONING, STOWAGE
 from api.untrusted_text import bounded
 
 _FILE: Final = "controller_manager_config.yaml"
+_BOOLEANS: Final = frozenset(("true", "false"))
 _CONVERTED: Final = frozenset(("v1beta1", "v1beta2"))
 _OF_KUEUE_ALONE: Final = frozenset(
     (
@@ -47,6 +49,11 @@ _OF_KUEUE_ALONE: Final = frozenset(
 
 
 def _settings(view: View) -> Iterator[Finding]:
+    yield from _elsewhere(view)
+    for deployment in kueue_deployments(view):
+        if gates := _gates(deployment):
+            name = f"Deployment {namespace_of(deployment)}/{name_of(deployment)}"
+            yield from _unknown(name, {"featureGates": gates})
     for found in view.of(CONFIG_MAPS):
         text = (found.get("data") or {}).get(_FILE)
         if text is None:
@@ -58,6 +65,27 @@ def _settings(view: View) -> Iterator[Finding]:
             yield Finding(name, f"is not YAML: {bad}", "# correct it")
             continue
         yield from _unknown(name, given if isinstance(given, dict) else {})
+
+
+def _elsewhere(view: View) -> Iterator[Finding]:
+    """Kueue in another namespace, of which neither settings nor arguments were read."""
+    places = sorted({namespace_of(each) for each in kueue_deployments(view)})
+    if places and view.namespace not in places:
+        what = f"is in the namespace {listed(places)}, and its settings were looked for in {view.namespace}"
+        yield Finding("Kueue", what, f"# stowage doctor --preflight --namespace {places[0]}")
+
+
+def _gates(deployment: Obj) -> dict[str, Any]:
+    """Returns the feature gates among the arguments of Kueue's containers."""
+    containers = ((spec_of(deployment).get("template") or {}).get("spec") or {}).get("containers") or ()
+    words = [str(word) for one in containers for word in (*(one.get("command") or ()), *(one.get("args") or ()))]
+    found: dict[str, Any] = {}
+    for word, after in itertools.pairwise([*words, ""]):
+        flag, equals, value = word.partition("=")
+        if flag in ("--feature-gates", "-feature-gates"):
+            pairs = (pair.partition("=") for pair in (value if equals else after).split(",") if pair.strip())
+            found |= {name.strip(): is_on == "true" if is_on in _BOOLEANS else is_on for name, _, is_on in pairs}
+    return found
 
 
 def _unknown(name: str, given: dict[str, Any]) -> Iterator[Finding]:
@@ -155,8 +183,9 @@ CHECKS: Final = (
     ),
     Check(
         "kueue-settings",
-        (CONFIG_MAPS,),
-        "Kueue's Configuration has settings that Stowage does not have, or with another name.",
+        (CONFIG_MAPS, DEPLOYMENTS),
+        "Kueue's Configuration, or the feature gates among its arguments, have settings that Stowage does not have, or with "
+        "another name.",
         "A process of Stowage stops at an unknown key.",
         "names the setting to leave out",
         _settings,

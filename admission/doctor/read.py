@@ -28,6 +28,7 @@ from api.kube.resources import (
     CONFIG_MAPS,
     CRDS,
     DEPLOYMENTS,
+    JOB_KINDS,
     LEASES,
     NODES,
     PODS,
@@ -45,8 +46,8 @@ _PAGE: Final = 500
 _PAGES: Final = {CRDS: 20}
 """Objects per page, for kinds whose objects are large."""
 _AT_ONCE: Final = 16
-_MOST_KINDS: Final = 100
-"""Kinds of owners that discovery is asked about: a user who may write Workloads can make up any number of them."""
+MOST_KINDS: Final = 100
+"""Kinds of owners that are looked at: a user who may write Workloads can make up any number of them."""
 _OURS: Final = frozenset((LEASES, SERVICES, CONFIG_MAPS))
 """Kinds of which only the objects in Stowage's namespace are read."""
 OURS: Final = "app.kubernetes.io/name=stowage"
@@ -107,8 +108,10 @@ class _Reader:
         self._kube, self._view = kube, view
         self._objects: dict[Resource, list[Obj]] = {}
         self._unread: dict[Resource | Question, str] = {}
+        self._gaps: dict[Resource | Question, str] = {}
+        self._absent: set[Resource] = set()
         self._cut: dict[Resource | Question, int] = {}
-        view.objects, view.unread, view.cut = self._objects, self._unread, self._cut
+        view.objects, view.unread, view.gaps, view.cut = self._objects, self._unread, self._gaps, self._cut
 
     async def guarded(self, what: Resource | Question, reads: Callable[[], Awaitable[None]]) -> None:
         """Reads, and notes why it could not be read."""
@@ -145,6 +148,7 @@ class _Reader:
                     resource, namespace, limit=_PAGES.get(resource, _PAGE), continue_=after, field_selector=selector
                 )
             except NotFound:
+                self._absent.add(resource)
                 return
             for raw in page.items:
                 yield raw
@@ -217,8 +221,8 @@ class _Reader:
         self._view.answers = answers
 
     async def owners(self) -> None:
-        """Lists the UIDs of all objects of the kinds that own Workloads."""
-        known = {(one.group, one.kind): one for one in owner_resources()}
+        """Lists the UIDs of all objects of the kinds that own Workloads. A kind of which not all is known is left out."""
+        known = {(one.group, one.kind): one for one in (*owner_resources(), *await self._declared())}
         references = (
             reference
             for workload in self._objects.get(WORKLOADS, ())
@@ -228,11 +232,18 @@ class _Reader:
         decode = msgspec.json.Decoder(_OwnerObject).decode
         served = await self._served()
         found: dict[tuple[str, str], frozenset[str] | None] = {}
-        for number, kind in enumerate(sorted(wanted)):
-            if kind not in served and (number >= _MOST_KINDS or not await self._aggregated(wanted[kind], kind[1])):
+        others = [kind for kind in sorted(wanted) if kind not in served]
+        for kind in others[:MOST_KINDS]:
+            if not await self._aggregated(wanted[kind], kind[1]):
                 found[kind] = None
-            elif (resource := known.get(kind)) is not None:
-                found[kind] = frozenset([decode(raw).metadata.uid async for raw in self._all(resource)])
+        if len(others) > MOST_KINDS:
+            self._gaps[Question.OWNERS] = (
+                f"only {MOST_KINDS} of {len(others)} kinds that no CRD declares were looked at"
+            )
+        for kind in sorted(wanted.keys() & known.keys() - found.keys()):
+            uids = frozenset([decode(raw).metadata.uid async for raw in self._all(known[kind])])
+            if known[kind] not in self._cut and known[kind] not in self._absent:
+                found[kind] = uids
         self._view.owners = found
 
     async def _aggregated(self, version: str, kind: str) -> bool:
@@ -250,15 +261,25 @@ class _Reader:
         return frozenset(own | names)
 
     async def _crds(self) -> list[Obj]:
-        if CRDS not in self._objects:
-            await self.listed(CRDS)
-        return self._objects[CRDS]
+        return await self._listed_once(CRDS)
+
+    async def _declared(self) -> list[Resource]:
+        """Returns the kinds that the cluster's JobKinds declare; what is wrong with a JobKind is told by itself."""
+        specs = [kind.get("spec") or {} for kind in await self._listed_once(JOB_KINDS)]
+        return [Resource(*(str(spec.get(key)) for key in ("group", "version", "plural", "kind"))) for spec in specs]
+
+    async def _listed_once(self, resource: Resource) -> list[Obj]:
+        if resource not in self._objects:
+            await self.listed(resource)
+        return self._objects[resource]
 
     async def unmanaged(self) -> None:
         """Finds objects that name a queue and are of a kind that Stowage does not manage."""
-        self._view.unmanaged, cut = await unmanaged_objects(self._kube)
-        if cut:
-            self._cut[Question.UNMANAGED] = cut
+        declared = {(kind.group, kind.kind) for kind in await self._declared()}
+        looked = await unmanaged_objects(self._kube, declared)
+        self._view.unmanaged = looked.found
+        if looked.gap:
+            self._gaps[Question.UNMANAGED] = looked.gap
 
 
 def _group_kind(reference: Obj) -> tuple[str, str]:

@@ -20,7 +20,7 @@ _UNREADABLE = (TypeError, ValueError, LookupError, AttributeError, ArithmeticErr
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What checks found. `unread` says why a check could not run; `cut` says what was read only in part."""
+    """What checks found. `unread` says why a check could not look, at least not at all; `cut` what was read only in part."""
 
     findings: tuple[tuple[Check, tuple[Finding, ...]], ...]
     passed: tuple[Check, ...]
@@ -29,10 +29,13 @@ class Report:
 
 
 def examined(view: View, checks: Iterable[Check]) -> Report:
-    """Returns what the checks find. A check that lacks something that it reads does not run."""
+    """Returns what the checks find. A check that lacks all of something that it reads does not run; one that lacks a part of it
+    does not pass.
+    """
     findings: list[tuple[Check, tuple[Finding, ...]]] = []
     passed: list[Check] = []
     unread: dict[str, str] = {}
+    cut: list[str] = []
     for check in checks:
         if missing := [f"{_name(read)}: {view.unread[read]}" for read in check.reads if read in view.unread]:
             unread[check.name] = plain("; ".join(missing))
@@ -42,12 +45,16 @@ def examined(view: View, checks: Iterable[Check]) -> Report:
         except _UNREADABLE as bad:
             unread[check.name] = plain(f"an object has another form than expected: {type(bad).__name__}: {bad}")
             continue
+        gaps = [plain(f"{_name(read)}: {view.gaps[read]}") for read in check.reads if read in view.gaps]
         if found:
             findings.append((check, found))
+            cut += gaps
+        elif gaps:
+            unread[check.name] = "; ".join(gaps)
         else:
             passed.append(check)
-    cut = tuple(f"{_name(read)}: only the first {count} were looked at" for read, count in view.cut.items())
-    return Report(tuple(findings), tuple(passed), unread, cut)
+    cut += [f"{_name(read)}: only the first {count} were looked at" for read, count in view.cut.items()]
+    return Report(tuple(findings), tuple(passed), unread, tuple(dict.fromkeys(cut)))
 
 
 def _name(read: object) -> str:
@@ -55,7 +62,9 @@ def _name(read: object) -> str:
 
 
 def _bounded(found: Finding) -> Finding:
-    return Finding(plain(found.object), plain(found.what), found.command)
+    # a command is for a shell, which quotes keep whole; a remark is for people
+    command = plain(found.command) if found.command.startswith("#") else found.command
+    return Finding(plain(found.object), plain(found.what), command)
 
 
 def plain(text: str) -> str:

@@ -103,10 +103,10 @@ class Unmanaged:
 class View:
     """A cluster at one moment.
 
-    `now` is the API server's time in epoch seconds. `unread` says for each kind or question why it could not be read; `cut`
-    lists kinds of which only the first objects were read. `refused` are rights that a process lacks. `answers` has the
-    error of each question to the webhook, empty if it answered. `owners` maps (group, kind) to the UIDs that exist, None if
-    the kind is not served.
+    `now` is the API server's time in epoch seconds. `unread` says for each kind or question why it could not be read, `gaps`
+    what part of it could not; `cut` lists kinds of which only the first objects were read. `refused` are rights that a process
+    lacks. `answers` has the error of each question to the webhook, empty if it answered. `owners` maps (group, kind) to the
+    UIDs that exist, None if the kind is not served.
     """
 
     namespace: str
@@ -116,6 +116,7 @@ class View:
     objects: Mapping[Resource, Sequence[Obj]] = field(default_factory=dict)
     pods: Sequence[PodFacts] = ()
     unread: Mapping[Resource | Question, str] = field(default_factory=dict)
+    gaps: Mapping[Resource | Question, str] = field(default_factory=dict)
     cut: Mapping[Resource | Question, int] = field(default_factory=dict)
     refused: Sequence[Right] = ()
     answers: Mapping[Question, str] = field(default_factory=dict)

@@ -7,20 +7,21 @@ topology could run there.
 
 from __future__ import annotations
 
-import itertools
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from admission.levels.oddities import LabelledNode, contradictions, inferred, missing_levels, parents_of
+from admission.levels.oddities import Inference, LabelledNode, as_value, contradictions, missing_levels, parents_of
 from admission.levels.sources import CLIQUE, FLAVOR_KEYS, HOST, NVLINK, SOURCES, WIDER, Source
 from api.names import API_VERSION
 
 _ACROSS: Final = 0.1
 """Share of nodes beyond which an NVLink domain lies across the level above it."""
 _LONGEST_NAME: Final = 63
+_MANY: Final = 64
+"""Flavors of one resource group that a ClusterQueue may have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,13 +87,18 @@ def plan(
     groups = _groups(nodes, flavor_by, odd)
     by_levels: dict[tuple[str, ...], str] = {}
     flavors: list[PlannedFlavor] = []
+    names = _Names()
     for (key, value), some in sorted(groups.items(), key=lambda item: (-len(item[1]), item[0])):
         levels = _levels(some, chosen, odd)
         topology = by_levels.setdefault(levels, name if not by_levels else f"{name}-{len(by_levels) + 1}")
-        flavors.append(PlannedFlavor(_name(value, flavors), key, value, topology, levels, tuple(some)))
+        flavors.append(PlannedFlavor(names.given(value), key, value, topology, levels, tuple(some)))
     labels = tuple(label for flavor in flavors for label in _labels(flavor))
     odd += [text for flavor in flavors for text in _oddities(flavor)]
     odd += _overlaps(flavors)
+    if len(flavors) > _MANY:
+        odd.append(
+            f"{len(flavors)} ResourceFlavors, where a group of a ClusterQueue takes {_MANY}: --flavor-by names a label"
+        )
     topologies = tuple((topology, levels) for levels, topology in by_levels.items())
     return Plan(chosen.name if chosen else "", topologies, tuple(flavors), labels, tuple(odd))
 
@@ -153,14 +159,15 @@ def _is_host(nodes: Sequence[LabelledNode], key: str) -> bool:
 
 
 def _labels(flavor: PlannedFlavor) -> Iterator[MissingLabel]:
+    inference = Inference(flavor.nodes, flavor.levels)
     for node in flavor.nodes:
         for level in missing_levels(node, flavor.levels):
-            yield MissingLabel(node.name, level, inferred(node, flavor.levels, level, flavor.nodes))
+            yield MissingLabel(node.name, level, inference.value(node, level))
 
 
 def _oddities(flavor: PlannedFlavor) -> Iterator[str]:
     for missing in _labels(flavor):
-        alone = "a domain of its own" if missing.value == missing.node else missing.value
+        alone = "a domain of its own" if missing.value == as_value(missing.node) else missing.value
         yield f"node {missing.node} has no {missing.key}: it gets {alone}"
     for each in contradictions(flavor.nodes, flavor.levels):
         yield f"node {each.node} {each.what}"
@@ -169,9 +176,16 @@ def _oddities(flavor: PlannedFlavor) -> Iterator[str]:
 
 def _overlaps(flavors: Sequence[PlannedFlavor]) -> Iterator[str]:
     """Flavors whose label is also on nodes of another flavor, such as a machine type of which some nodes lack a GPU's label."""
-    for one, other in itertools.permutations(flavors, 2):
-        if shared := [node.name for node in other.nodes if node.labels.get(one.key) == one.value]:
-            yield f"ResourceFlavor {one.name} selects {len(shared)} nodes of {other.name} too, such as {shared[0]}"
+    by_label = {(flavor.key, flavor.value): flavor.name for flavor in flavors}
+    keys = dict.fromkeys(flavor.key for flavor in flavors)
+    shared: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
+    for flavor in flavors:
+        for node in flavor.nodes:
+            selecting = (by_label.get((key, node.labels[key])) for key in keys if key in node.labels)
+            for name in (each for each in selecting if each and each != flavor.name):
+                shared[name, flavor.name].append(node.name)
+    for (one, other), names in sorted(shared.items()):
+        yield f"ResourceFlavor {one} selects {len(names)} nodes of {other} too, such as {names[0]}"
 
 
 def _small(flavor: PlannedFlavor) -> Iterator[str]:
@@ -184,12 +198,19 @@ def _small(flavor: PlannedFlavor) -> Iterator[str]:
         yield from (f"{level}={value} has one node" for value, number in sorted(counts.items()) if number == 1)
 
 
-def _name(value: str, known: Sequence[PlannedFlavor]) -> str:
-    """Returns the name of a flavor: its label's value as a name of Kubernetes, unique among the known."""
-    base = re.sub(r"[^a-z0-9]+", "-", value.lower()).strip("-")[:_LONGEST_NAME].strip("-") or "flavor"
-    taken = {flavor.name for flavor in known}
-    number, name = 1, base
-    while name in taken:
-        number += 1
-        name = f"{base[: _LONGEST_NAME - 8]}-{number}"
-    return name
+class _Names:
+    """Names of flavors: a label's value as a name of Kubernetes, each given once."""
+
+    def __init__(self) -> None:
+        self._taken: set[str] = set()
+        self._numbers: Counter[str] = Counter()
+
+    def given(self, value: str) -> str:
+        """Returns a name for the value, with a number if others have it already."""
+        base = re.sub(r"[^a-z0-9]+", "-", value.lower()).strip("-")[:_LONGEST_NAME].strip("-") or "flavor"
+        name = base
+        while name in self._taken:
+            self._numbers[base] += 1
+            name = f"{base[: _LONGEST_NAME - 8]}-{self._numbers[base] + 1}"
+        self._taken.add(name)
+        return name

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import hashlib
 import itertools
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from api.names import HOSTNAME_LABEL
+
+_LONGEST_VALUE: Final = 63
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,19 +37,38 @@ def missing_levels(node: LabelledNode, levels: Sequence[str]) -> list[str]:
     return [level for level in levels if not node.labels.get(level)]
 
 
-def inferred(node: LabelledNode, levels: Sequence[str], level: str, nodes: Sequence[LabelledNode]) -> str:
-    """Returns the value of a level for a node that lacks it.
+def as_value(name: str) -> str:
+    """Returns a node's name as a value of a label, which is shorter than names may be."""
+    if len(name) <= _LONGEST_VALUE:
+        return name
+    return f"{name[: _LONGEST_VALUE - 9]}-{hashlib.sha256(name.encode()).hexdigest()[:8]}"
 
-    It is the value of the other nodes of the next lower domain, if these agree, and otherwise the node's name: in a domain of
-    its own, the node can be used and counts as near no other node.
-    """
-    for below in levels[levels.index(level) + 1 :]:
-        if not (value := node.labels.get(below)) or below == HOSTNAME_LABEL:
-            continue
-        found = {other.labels[level] for other in nodes if other.labels.get(below) == value and other.labels.get(level)}
-        if len(found) == 1:
-            return found.pop()
-    return node.name
+
+class Inference:
+    """The values of levels for nodes of one topology that lack them."""
+
+    def __init__(self, nodes: Sequence[LabelledNode], levels: Sequence[str]) -> None:
+        self._nodes, self._levels = nodes, levels
+        self._above: dict[tuple[str, str], dict[str, Counter[str]]] = {}
+
+    def value(self, node: LabelledNode, level: str) -> str:
+        """Returns the value of a level for a node that lacks it.
+
+        It is the value of the other nodes of the next lower domain, if these agree, and otherwise the node's name: in a domain
+        of its own, the node can be used and counts as near no other node.
+        """
+        for below in self._levels[self._levels.index(level) + 1 :]:
+            if (value := node.labels.get(below)) and below != HOSTNAME_LABEL:
+                found = self._parents(level, below).get(value, ())
+                if len(found) == 1:
+                    return next(iter(found))
+        return as_value(node.name)
+
+    def _parents(self, level: str, below: str) -> Mapping[str, Counter[str]]:
+        """Returns the domains of a level by domain of one below it; counted once for all nodes."""
+        if (level, below) not in self._above:
+            self._above[level, below] = parents_of(self._nodes, level, below)
+        return self._above[level, below]
 
 
 def contradictions(nodes: Sequence[LabelledNode], levels: Sequence[str]) -> Iterator[Contradiction]:
@@ -59,7 +82,9 @@ def contradictions(nodes: Sequence[LabelledNode], levels: Sequence[str]) -> Iter
     for node in nodes:
         host = node.labels.get(HOSTNAME_LABEL)
         if HOSTNAME_LABEL in levels and host and hosts[host] > 1 and host != node.name:
-            yield Contradiction(node.name, HOSTNAME_LABEL, node.name, f"has the hostname {host}, as another node")
+            yield Contradiction(
+                node.name, HOSTNAME_LABEL, as_value(node.name), f"has the hostname {host}, as another node"
+            )
     for wider, level in itertools.pairwise(levels):
         if level != HOSTNAME_LABEL:
             yield from _strays(nodes, wider, level)
@@ -70,11 +95,12 @@ def _strays(nodes: Sequence[LabelledNode], wider: str, level: str) -> Iterator[C
     doubled = {value: counts for value, counts in parents.items() if len(counts) > 1}
     if 2 * len(doubled) > len(parents) and len(parents) > 1:
         return
+    largest = {value: _largest(counts) for value, counts in doubled.items()}
     for node in nodes:
         value, parent = node.labels.get(level, ""), node.labels.get(wider, "")
         if value not in doubled or not parent:
             continue
-        right, most = _largest(doubled[value])
+        right, most = largest[value]
         if parent != right and doubled[value][parent] < most:
             what = f"is in {level}={value} with {most} nodes of {wider}={right}, but has {wider}={parent}"
             yield Contradiction(node.name, wider, right, what)

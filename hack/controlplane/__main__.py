@@ -19,9 +19,14 @@ import typer
 from hack.controlplane import build, processes
 from hack.controlplane.cluster import STATE, ControlPlane
 from hack.controlplane.errors import ControlPlaneError
-from hack.controlplane.lws import RECIPE
+from hack.controlplane.helm import RECIPE as HELM
+from hack.controlplane.kueuectl import RECIPE as KUEUECTL
+from hack.controlplane.lws import RECIPE as LWS
 from hack.controlplane.operators import OPERATORS
 from hack.controlplane.options import STAGES, ClusterOptions
+from hack.controlplane.prometheus import RECIPE as PROMETHEUS
+
+TOOLS = (KUEUECTL, PROMETHEUS, HELM)
 
 
 class OptionalServer(StrEnum):
@@ -53,14 +58,16 @@ Command = Annotated[list[str], typer.Argument(help="What to run, after --.")]
 @app.command("build")
 def build_command(
     lws: Annotated[bool, typer.Option(help="Build the LeaderWorkerSet controller as well.")] = False,
+    tools: Annotated[
+        bool, typer.Option(help="Build kueuectl, promtool and helm as well, which a few tests need.")
+    ] = False,
     operators: Annotated[bool, typer.Option(help="Build the operators of all job kinds as well.")] = False,
 ) -> None:
     """Build missing programs and print their folder."""
-    typer.echo(build.ensure().folder)
-    if lws:
-        typer.echo(build.ensure(recipe=RECIPE).folder)
-    for operator in OPERATORS.values() if operators else ():
-        typer.echo(build.ensure(recipe=operator.recipe).folder)
+    recipes = [build.CONTROL_PLANE, *([LWS] if lws else ()), *(TOOLS if tools else ())]
+    recipes += [operator.recipe for operator in OPERATORS.values() if operators]
+    for recipe in recipes:
+        typer.echo(build.ensure(recipe=recipe).folder)
 
 
 @app.command()

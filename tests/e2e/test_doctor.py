@@ -33,13 +33,15 @@ from admission.cli.topology import run as run_init
 from admission.doctor.report import Report
 from admission.settings import WebhookSection
 from admission.world.rules import WorldRules
-from api.names import GROUP, HOSTNAME_LABEL
+from api.kube.resources import Resource
+from api.names import GROUP, HOSTNAME_LABEL, STOWAGE
 from hack.controlplane.build import Tools
 from hack.controlplane.cluster import ControlPlane
 from hack.controlplane.nodes import node
 from hack.controlplane.options import ClusterOptions
 from tests.admission.levels.test_plan import CLOUDS
 from tests.builders import pod_template
+from tests.crds import crd_of
 from tests.scenarios.site import BLOCK, RACK, eventually
 from tests.scenarios.site import GROUP as POOL
 from tests.scenarios.stage import Stage, point_webhooks, real
@@ -179,6 +181,82 @@ async def test_nothing_is_wrong_with_a_healthy_installation(kubelet: Kubelet, co
     assert said.startswith("nothing is wrong: ")
 
 
+CRANES = Resource("example.com", "v1", "cranes", "Crane")
+QUEUED = {f"{GROUP}/queue-name": "research"}
+CRANE = {
+    "apiVersion": CRANES.api_version,
+    "kind": CRANES.kind,
+    "metadata": {"name": "tower", "namespace": "default", "labels": QUEUED},
+    "spec": {
+        "state": "Parked",
+        "teams": [{"name": "north", "crews": [{"name": "lift", "size": 1, "pod": pod_template()}], "shifts": 1}],
+    },
+}
+NO_PODS = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "none"}, "spec": {"hard": {"pods": "0"}}}
+REFUSED = {
+    "apiVersion": "batch/v1",
+    "kind": "Job",
+    "metadata": {"name": "refused", "namespace": "narrow", "labels": QUEUED},
+    "spec": {"template": pod_template()},
+}
+MOVABLE = {f"{STOWAGE}/movable": "true", f"{STOWAGE}/moves-per-day": "3"}
+
+
+def reservation(name: str, label: str, **spec: Any) -> Obj:
+    times = {"start": "2100-03-01T06:00:00Z", "end": "2100-03-01T10:00:00Z"}
+    spec = {"nodeLabels": {RACK: label}, **times, **spec}
+    return {
+        "apiVersion": f"{STOWAGE}/v1alpha1",
+        "kind": "AdvanceReservation",
+        "metadata": {"name": name},
+        "spec": spec,
+    }
+
+
+@in_loop
+async def test_objects_of_all_features_are_no_fault(kubelet: Kubelet, control_plane_tools: Tools) -> None:
+    """Reservations, moves, a kind that is declared, refused pods, and a Kueue that is stopped; they stay for the faults."""
+    cluster = kubelet.cluster
+    creates(
+        {"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", **crd_of(CRANES)},
+        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "narrow"}},
+        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "kueue-system"}},
+    )(kubelet)
+    cluster.kubectl("wait", "--for=condition=Established", "crd/cranes.example.com")
+    sample = CONFIG / "samples" / "job-kind.yaml"
+    rights = await asyncio.to_thread(shell, control_plane_tools, f"stowage jobkind rbac {sample}")
+    cluster.kubectl("apply", "-f", "-", stdin=rights)
+    cluster.kubectl("apply", "-f", str(sample))
+    cluster.kubectl("wait", "--for=condition=Active", "jobkind/cranes.example.com", "--timeout=60s")
+    stopped = copy.deepcopy(KUEUE)
+    stopped["metadata"]["namespace"] = "kueue-system"
+    stopped["spec"]["replicas"] = 0
+    creates(
+        CRANE,
+        stopped,
+        reservation("maintenance", "r2"),
+        reservation("run", "r2", clusterQueue="research", namespaces=["default"]),
+        {**NO_PODS, "metadata": {"name": "none", "namespace": "narrow"}},
+        kueue("LocalQueue", "research", {"clusterQueue": "research"}, namespace="narrow"),
+        REFUSED,
+    )(kubelet)
+    cluster.kubectl("annotate", "clusterqueue", "research", *(f"{key}={value}" for key, value in MOVABLE.items()))
+    cluster.kubectl("annotate", "topology", "racks", f"{STOWAGE}/defragment=rack: largest gang < 1 hosts")
+
+    async def told() -> bool:
+        return "PodsNotCreated" in cluster.kubectl("get", "events,workloads", "-n", "narrow", "-o", "json")
+
+    async def waits_or_runs() -> bool:
+        return "crane" in cluster.kubectl("get", "workloads", "-n", "default", "-o", "name").lower()
+
+    await eventually("the pods that are refused are told", told)
+    await eventually("the crane has a Workload", waits_or_runs)
+    await eventually("nothing is wrong", lambda: is_healthy(cluster))
+    for each in ("crane/tower", "jobkind/cranes.example.com"):  # a fault below is that its CRD is gone, and it with it
+        cluster.kubectl("delete", each, "-n", "default", "--timeout=60s")
+    await eventually("nothing is wrong without them", lambda: is_healthy(cluster))
+
+
 @in_loop
 async def test_what_topology_init_prints_is_accepted(kubelet: Kubelet) -> None:
     """For the nodes of six clouds (tests/admission/levels)."""
@@ -241,16 +319,6 @@ async def stop(kubelet: Kubelet) -> None:
     await eventually("the webhook's pods are gone", gone)
 
 
-def settings(kubelet: Kubelet) -> None:
-    name = next(
-        n for n in kubelet.cluster.kubectl("get", "cm", "-n", OURS, "-o", "name").split() if "stowage-config" in n
-    )
-    text = json.loads(kubelet.cluster.kubectl("get", "-n", OURS, name, "-o", "json"))["data"]["admission.yaml"]
-    text += "objectRetentionPolicies: {workloads: {afterDeactivatedByKueue: 1h}}\n"
-    body = json.dumps({"data": {"admission.yaml": text}})
-    kubelet.cluster.kubectl("patch", "-n", OURS, name, "--type=merge", "-p", body)
-
-
 STRANGER = {"name": "stranger", "namespace": "default"}
 FOREIGN_POD = {
     "apiVersion": "v1",
@@ -306,6 +374,31 @@ async def declares(kubelet: Kubelet) -> None:
     creates(TRAIN)(kubelet)
 
 
+async def unset_ca(kubelet: Kubelet) -> None:
+    """Of a CRD that no dry run needs; the webhook looks after its CA once an hour, until it is started anew."""
+    child = kubelet.stage.processes.children["webhook"]
+    before = child.environment
+    child.environment = {**before, "STOWAGE_WEBHOOK__CERTIFICATE_PERIOD": "3600"}
+    await child.stop()
+    await kubelet.stage.processes.restart("webhook")
+    child.environment = before
+    conversion = {"webhook": {"clientConfig": {"caBundle": None}}}
+    patch("crd", f"workloadpriorityclasses.{GROUP}", {"spec": {"conversion": conversion}})(kubelet)
+
+
+def config(addition: str) -> Breaks:
+    """Adds to the settings of controller and webhook."""
+
+    def change(kubelet: Kubelet) -> None:
+        names = kubelet.cluster.kubectl("get", "cm", "-n", OURS, "-o", "name").split()
+        name = next(each for each in names if "stowage-config" in each)
+        text = json.loads(kubelet.cluster.kubectl("get", "-n", OURS, name, "-o", "json"))["data"]["admission.yaml"]
+        body = json.dumps({"data": {"admission.yaml": f"{text}\n{addition}\n"}})
+        kubelet.cluster.kubectl("patch", "-n", OURS, name, "--type=merge", "-p", body)
+
+    return change
+
+
 FIRST_QUOTA = "/spec/resourceGroups/0/flavors/0"
 HELD = {"spec": {"holderIdentity": "ghost", "leaseDurationSeconds": 3600}}
 CASES = [
@@ -336,7 +429,7 @@ CASES = [
         id="a lease is held by a ghost",
     ),
     pytest.param(
-        settings,
+        config("objectRetentionPolicies: {workloads: {afterDeactivatedByKueue: 1h}}"),
         "settings-contradict",
         "settings objectRetentionPolicies.workloads.afterDeactivatedByKueue",
         id="a setting lacks its rights",
@@ -367,6 +460,80 @@ CASES = [
     pytest.param(
         label("n3", "serves=others"), "flavors-overlap", "ResourceFlavor train", id="two flavors share a node"
     ),
+    pytest.param(
+        patch("crd", f"cohorts.{GROUP}", [{"op": "replace", "path": "/spec/versions/0/served", "value": False}]),
+        "crds",
+        f"CustomResourceDefinition cohorts.{GROUP}",
+        id="a version is not served",
+    ),
+    pytest.param(
+        unset_ca,
+        "webhook-certificates",
+        f"CustomResourceDefinition workloadpriorityclasses.{GROUP}",
+        id="a CRD has no CA",
+    ),
+    pytest.param(
+        patch(
+            "mutatingwebhookconfiguration",
+            "stowage-mutating-webhook-configuration",
+            [{"op": "replace", "path": "/webhooks/0/failurePolicy", "value": "Ignore"}],
+        ),
+        "webhook-configurations",
+        "MutatingWebhookConfiguration stowage-mutating-webhook-configuration",
+        id="a webhook lets objects pass",
+    ),
+    pytest.param(
+        kubectl("delete", "clusterrole", "stowage-controller"),
+        "rights",
+        "ServiceAccount stowage-controller",
+        id="a role is missing",
+    ),
+    pytest.param(config("nosuch: 1"), "settings-contradict", "settings", id="a setting is unknown"),
+    pytest.param(
+        patch("clusterqueue", "services", {"spec": {"resourceGroups": None}}),
+        "queues-without-flavors",
+        "ClusterQueue services",
+        id="a queue has no flavor",
+    ),
+    pytest.param(
+        creates(kueue("LocalQueue", "lost", {"clusterQueue": "none"}, namespace="default")),
+        "queues-without-target",
+        "LocalQueue default/lost",
+        id="a LocalQueue leads nowhere",
+    ),
+    pytest.param(
+        creates(kueue("ResourceFlavor", "late", {"nodeLabels": {"x": "y"}, "topologyName": "late"})),
+        "flavors-without-topology",
+        "ResourceFlavor late",
+        id="a flavor names no Topology",
+    ),
+    pytest.param(label("n2", f"{HOSTNAME_LABEL}=n1"), "nodes-contradict", "Node n2", id="two nodes have one hostname"),
+    pytest.param(
+        creates(
+            kueue("Cohort", "left", {"parentName": "right"}),
+            kueue("Cohort", "right", {"parentName": "left"}),
+        ),
+        "cohorts-cycle",
+        "Cohort left",
+        id="cohorts are each other's parents",
+    ),
+    pytest.param(
+        creates(
+            {
+                "apiVersion": f"{STOWAGE}/v1alpha1",
+                "kind": "JobKind",
+                "metadata": {"name": "ghosts.example.com"},
+                "spec": {
+                    **yaml.safe_load((CONFIG / "samples" / "job-kind.yaml").read_text())["spec"],
+                    "plural": "ghosts",
+                    "kind": "Ghost",
+                },
+            }
+        ),
+        "jobkinds-inactive",
+        "JobKind ghosts.example.com",
+        id="a JobKind's kind is not served",
+    ),
 ]
 """Each leaves a site where nothing is wrong, if not the same."""
 
@@ -390,3 +557,75 @@ async def test_a_fault_is_named_alone_and_mended(
     await asyncio.to_thread(shell, control_plane_tools, finding.command)
     await kubelet.catch_up()
     await eventually("healthy again", lambda: is_healthy(cluster))
+
+
+# ---- what is not Stowage's, and what a user may not see
+
+BROKEN = {
+    "apiVersion": "admissionregistration.k8s.io/v1",
+    "kind": "ValidatingWebhookConfiguration",
+    "metadata": {"name": "policies"},
+    "webhooks": [
+        {
+            "name": "all.policies.example.com",
+            "clientConfig": {"service": {"namespace": "policies", "name": "engine"}},
+            "rules": [{"apiGroups": [GROUP], "apiVersions": ["*"], "operations": ["CREATE"], "resources": ["*"]}],
+            "failurePolicy": "Fail",
+            "sideEffects": "None",
+            "admissionReviewVersions": ["v1"],
+            "timeoutSeconds": 2,
+        }
+    ],
+}
+
+
+@in_loop
+async def test_a_webhook_of_others_that_is_down_is_not_taken_for_ours(kubelet: Kubelet) -> None:
+    creates(BROKEN)(kubelet)
+    try:
+
+        async def found() -> Report | None:
+            report = await examined(kubelet.cluster)
+            return report if named(report) == [("webhook-answers", "webhook all.policies.example.com")] else None
+
+        report = await eventually("it is named", found)
+    finally:
+        kubelet.cluster.kubectl("delete", "validatingwebhookconfiguration", "policies")
+    assert report is not None
+    (_, (finding,)) = report.findings[0]
+    words = "# start the pods of Service policies/engine, or: kubectl"
+    assert finding.command.startswith(words)
+    assert finding.command.endswith(" delete validatingwebhookconfiguration policies")
+
+
+@in_loop
+@pytest.mark.parametrize("role", [None, "view", "stowage-batch-admin"])
+async def test_what_a_user_may_not_read_is_said_and_nothing_is_called_healthy(
+    kubelet: Kubelet, control_plane_tools: Tools, role: str | None
+) -> None:
+    """A check passes only if the user may list all that it reads."""
+    cluster, name = kubelet.cluster, f"looks-{role}".lower()
+    cluster.kubectl("create", "serviceaccount", name, "-n", "default")
+    if role:
+        words = (f"--clusterrole={role}", f"--serviceaccount=default:{name}")
+        cluster.kubectl("create", "clusterrolebinding", name, *words)
+    own = cluster.service_account("default", name)
+    report = await report_of(DoctorArguments(kubeconfig=own))
+    user = f"--as=system:serviceaccount:default:{name}"
+    for check in report.passed:
+        for each in (read for read in check.reads if isinstance(read, Resource)):
+            where = ("-n", OURS) if each.plural in ("configmaps", "services", "leases") else ("-A",)
+            verb = ("auth", "can-i", "list", f"{each.plural}.{each.group}".rstrip("."), *where, user)
+            assert cluster.kubectl(*verb).strip() == "yes", (check.name, each)
+    assert report.unread
+    assert not report.findings
+    done = await asyncio.to_thread(
+        subprocess.run,
+        [sys.executable, "-m", "admission.cli", "doctor", f"--kubeconfig={own}"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 2, done.stdout + done.stderr
+    assert "nothing is wrong" not in done.stdout
+    assert "not looked at: " in done.stdout

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -60,35 +61,48 @@ def _root(view: View, cohort: str) -> str:
     return cohort
 
 
-def _members(view: View, queue: Obj) -> list[Obj]:
-    """Returns the other ClusterQueues of the queue's tree of cohorts, and its Cohorts with quota."""
-    name = spec_of(queue).get("cohortName")
-    if not name:
-        return []
-    root = _root(view, str(name))
-    queues = [
-        each
-        for each in view.of(CLUSTER_QUEUES)
-        if (own := spec_of(each).get("cohortName")) and _root(view, str(own)) == root
-    ]
-    cohorts = [each for each in view.of(COHORTS) if _root(view, name_of(each)) == root]
-    return [each for each in (*queues, *cohorts) if each is not queue]
+@dataclass(frozen=True, slots=True)
+class _Member:
+    """A ClusterQueue or Cohort of a tree, what it owns and what it borrows."""
+
+    obj: Obj
+    quotas: list[_Quota]
+    borrowed: Mapping[tuple[str, str], int]
+
+
+def _trees(view: View) -> Mapping[str, Sequence[_Member]]:
+    """Returns the ClusterQueues and Cohorts of each tree of cohorts, by the name of any of its cohorts."""
+    roots: dict[str, str] = {}
+    found: defaultdict[str, list[_Member]] = defaultdict(list)
+    above = [(str(own), queue) for queue in view.of(CLUSTER_QUEUES) if (own := spec_of(queue).get("cohortName"))]
+    for cohort, each in (*above, *((name_of(cohort), cohort) for cohort in view.of(COHORTS))):
+        if cohort not in roots:
+            roots[cohort] = _root(view, cohort)
+        found[roots[cohort]].append(_Member(each, list(_quotas(each)), _usage(each, "borrowed")))
+    return {cohort: found[root] for cohort, root in roots.items()}
 
 
 def _starving(view: View) -> Iterator[Finding]:
+    trees = _trees(view)
     for queue in (each for each in view.of(CLUSTER_QUEUES) if not is_made(each)):
         own = list(_quotas(queue))
+        members = trees.get(str(spec_of(queue).get("cohortName")), ())
         if own and not any(quota.nominal for quota in own):
-            yield from _without_any(view, queue, own)
+            yield from _without_any(view, queue, own, members)
         elif (spec_of(queue).get("preemption") or {}).get("reclaimWithinCohort", "Never") == "Never":
-            yield from _without_its_own(view, queue, own)
+            yield from _without_its_own(view, queue, own, members)
 
 
-def _without_any(view: View, queue: Obj, own: list[_Quota]) -> Iterator[Finding]:
-    """A queue that owns nothing and can borrow nothing."""
-    members = _members(view, queue)
+def _without_any(view: View, queue: Obj, own: list[_Quota], members: Sequence[_Member]) -> Iterator[Finding]:
+    """A queue that owns nothing and can borrow nothing from the others of its tree."""
     wanted = {(quota.flavor, quota.resource) for quota in own}
-    lenders = [(each, quota) for each in members for quota in _quotas(each) if (quota.flavor, quota.resource) in wanted]
+    lenders = [
+        (each.obj, quota)
+        for each in members
+        if each.obj is not queue
+        for quota in each.quotas
+        if (quota.flavor, quota.resource) in wanted
+    ]
     lent = {(quota.flavor, quota.resource) for _, quota in lenders if quota.lent}
     if any((quota.flavor, quota.resource) in lent and quota.borrowing != 0 for quota in own):
         return
@@ -113,13 +127,13 @@ def _capacity(view: View, quota: _Quota) -> str:
     return to_text(quota.resource, found.get(quota.resource, 0))
 
 
-def _without_its_own(view: View, queue: Obj, own: list[_Quota]) -> Iterator[Finding]:
+def _without_its_own(view: View, queue: Obj, own: list[_Quota], members: Sequence[_Member]) -> Iterator[Finding]:
     """A queue with waiting workloads that may not reclaim its own quota, which others borrow."""
     if not status_of(queue).get("pendingWorkloads"):
         return
     used = _usage(queue, "total")
     idle = {(q.flavor, q.resource) for q in own if q.nominal > used.get((q.flavor, q.resource), 0)}
-    borrowers = [each for each in _members(view, queue) if any(_usage(each, "borrowed").get(key) for key in idle)]
+    borrowers = [each.obj for each in members if each.obj is not queue and any(each.borrowed.get(key) for key in idle)]
     if borrowers:
         body = json.dumps({"spec": {"preemption": {"reclaimWithinCohort": "Any"}}})
         command = view.command("patch", "clusterqueue", name_of(queue), "--type=merge", "-p", body)

@@ -7,7 +7,7 @@ from typing import Final
 
 from admission.doctor.finding import Check, Finding
 from admission.doctor.view import View, labels, listed, name_of
-from admission.levels.oddities import LabelledNode, contradictions, inferred, missing_levels
+from admission.levels.oddities import Inference, LabelledNode, contradictions, missing_levels
 from api.kube.resources import NODES, RESOURCE_FLAVORS, TOPOLOGIES
 
 
@@ -22,10 +22,11 @@ def _trees(view: View) -> Iterator[tuple[str, tuple[str, ...], list[LabelledNode
 def _without_levels(view: View) -> Iterator[Finding]:
     told: set[str] = set()
     for flavor, levels, nodes in _trees(view):
+        inference = Inference(nodes, levels)
         for node in nodes:
             if (missing := missing_levels(node, levels)) and node.name not in told:
                 told.add(node.name)
-                given = [f"{level}={inferred(node, levels, level, nodes)}" for level in missing]
+                given = [f"{level}={inference.value(node, level)}" for level in missing]
                 command = view.command("label", "--overwrite", "nodes", node.name, *given)
                 what = f"is of ResourceFlavor {flavor} and lacks {listed(missing)}"
                 yield Finding(f"Node {node.name}", what, command)

@@ -6,17 +6,16 @@ from collections import defaultdict
 from collections.abc import Iterator
 from typing import Final
 
-from admission.doctor.checks.settings import installed_settings
+from admission.doctor.checks.settings import issues_certificates
 from admission.doctor.expected import Right
 from admission.doctor.finding import Check, Finding
 from admission.doctor.question import Question
-from admission.doctor.view import WEBHOOK, View, listed
-from api.kube.environment import BAD_SETTINGS
+from admission.doctor.view import View, listed
 from api.kube.resources import CONFIG_MAPS, DEPLOYMENTS
 
 
 def _found(view: View) -> Iterator[Finding]:
-    needed = {*view.expected.rights, *(view.expected.certificates if _issues_certificates(view) else ())}
+    needed = {*view.expected.rights, *(view.expected.certificates if issues_certificates(view) else ())}
     by_file: defaultdict[tuple[str, str], list[Right]] = defaultdict(list)
     for right in view.refused:
         if right in needed:
@@ -25,15 +24,6 @@ def _found(view: View) -> Iterator[Finding]:
         what = f"may not {listed([str(right) for right in missing], 3)}"
         command = view.command("apply", "--server-side", "--force-conflicts", "-f", file)
         yield Finding(f"ServiceAccount {account}", what, command)
-
-
-def _issues_certificates(view: View) -> bool:
-    """Reports whether the webhook keeps its certificates itself; unknown settings count as the default."""
-    try:
-        settings = installed_settings(view, WEBHOOK)
-    except BAD_SETTINGS:
-        return True
-    return settings is None or settings.webhook.certificates == "SelfSigned"
 
 
 CHECKS: Final = (

@@ -38,6 +38,15 @@ def installed_settings(view: View, process: str = CONTROLLER) -> AdmissionSettin
     return from_map(AdmissionSettings, given, _variables(pod))
 
 
+def issues_certificates(view: View) -> bool:
+    """Reports whether the webhook keeps its certificates itself; unknown settings count as the default."""
+    try:
+        settings = installed_settings(view, WEBHOOK)
+    except BAD_SETTINGS:
+        return True
+    return settings is None or settings.webhook.certificates == "SelfSigned"
+
+
 def _text(view: View, pod: Mapping[str, Any]) -> str:
     """Returns the file from the ConfigMap that the pod mounts; empty if there is none."""
     for volume in pod.get("volumes") or ():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import re
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -11,13 +12,15 @@ from typing import Any, Final
 from cryptography import x509
 
 from admission.doctor.checks.processes import is_down, restart
+from admission.doctor.checks.settings import issues_certificates
 from admission.doctor.finding import Check, Finding
 from admission.doctor.question import Question
 from admission.doctor.view import WEBHOOK, Obj, View, listed, name_of, spec_of
-from api.kube.resources import CRDS, DEPLOYMENTS, MUTATING_WEBHOOKS, SERVICES, VALIDATING_WEBHOOKS
+from api.kube.resources import CONFIG_MAPS, CRDS, DEPLOYMENTS, MUTATING_WEBHOOKS, SERVICES, VALIDATING_WEBHOOKS
 from api.names import CONVERT_PATH
 
 _KINDS: Final = {each.kind: each for each in (MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS)}
+_FAILED: Final = re.compile(r'failed calling webhook "([^"]+)"')
 _DAY: Final = 86_400
 _SOON: Final = 7 * _DAY
 
@@ -52,8 +55,33 @@ def _answers(view: View) -> Iterator[Finding]:
         return
     said = {question: text for question, text in view.answers.items() if text}
     for question, text in list(said.items())[:1]:
+        if (stranger := _stranger(view, text)) is not None:
+            what = f"is not of Stowage, is asked about ResourceFlavors all the same, and does not answer: {text}"
+            yield Finding(f"webhook {stranger}", what, _of_others(view, stranger))
+            return
         what = "does not answer" if question is Question.ADMISSION else "converts no object"
         yield Finding(f"webhook {WEBHOOK}", f"{what}: {text}", restart(view, WEBHOOK))
+
+
+def _stranger(view: View, text: str) -> str | None:
+    """Returns the name of the webhook that failed, by the API server's words; None if it is ours, or one that converts."""
+    named = _FAILED.search(text)
+    ours = {hook["name"] for configuration in view.expected.webhooks.values() for hook in configuration["webhooks"]}
+    return None if named is None or named[1] in ours else named[1]
+
+
+def _of_others(view: View, name: str) -> str:
+    """Returns what to do about a webhook of others; what serves it is known only in part."""
+    for kind in _KINDS.values():
+        for configuration in view.of(kind):
+            for hook in configuration.get("webhooks") or ():
+                if hook.get("name") == name:
+                    service = (hook.get("clientConfig") or {}).get("service") or {}
+                    serves = (
+                        f"the pods of Service {service['namespace']}/{service['name']}" if service else "its server"
+                    )
+                    return f"# start {serves}, or: kubectl delete {kind.kind.lower()} {name_of(configuration)}"
+    return "# find it: kubectl get mutatingwebhookconfigurations,validatingwebhookconfigurations"
 
 
 def _certificates(view: View) -> Iterator[Finding]:
@@ -62,7 +90,16 @@ def _certificates(view: View) -> Iterator[Finding]:
         return
     for name, bundle in _bundles(view):
         if (fault := _fault(bundle, view.now)) is not None:
-            yield Finding(name, fault, restart(view, WEBHOOK))
+            yield Finding(name, fault, _renew(view))
+
+
+def _renew(view: View) -> str:
+    """Returns the command that renews the CA; the webhook publishes it only where it issues its own certificates."""
+    if issues_certificates(view):
+        return restart(view, WEBHOOK)
+    return (
+        "# webhook.certificates is Files: have what issues them (cert-manager's CA injector) write the caBundle again"
+    )
 
 
 def _bundles(view: View) -> Iterator[tuple[str, Any]]:
@@ -105,18 +142,26 @@ CHECKS: Final = (
     Check(
         "webhook-answers",
         (DEPLOYMENTS, Question.ADMISSION, Question.CONVERSION),
-        "The API server cannot call the webhook, or does not trust its certificate. (Two ResourceFlavors are created as dry "
-        "runs, one of them in v1beta1.)",
+        "The API server cannot call the webhook, or does not trust its certificate; or a webhook of others refuses objects of "
+        "queues because it is down. (Two ResourceFlavors are created as dry runs, one of them in v1beta1.)",
         "No job that names a queue can be created, and no object of v1beta1 can be read.",
-        "starts the webhook's pods anew, which publishes its CA again",
+        "starts the webhook's pods anew, which publishes its CA again; names the webhook of others",
         _answers,
     ),
     Check(
         "webhook-certificates",
-        (MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS, CRDS, DEPLOYMENTS, Question.ADMISSION, Question.CONVERSION),
+        (
+            MUTATING_WEBHOOKS,
+            VALIDATING_WEBHOOKS,
+            CRDS,
+            DEPLOYMENTS,
+            CONFIG_MAPS,
+            Question.ADMISSION,
+            Question.CONVERSION,
+        ),
         "A configuration or CRD has no CA of the webhook, or one that expires within a week.",
         "The API server refuses to call a webhook whose certificate it does not trust.",
-        "starts the webhook's pods anew, which publishes its CA again",
+        "starts the webhook's pods anew, which publishes its CA again; where others issue the certificates, says so",
         _certificates,
     ),
 )

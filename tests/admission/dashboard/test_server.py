@@ -10,6 +10,7 @@ from typing import Any
 from urllib.parse import quote
 
 import aiohttp
+import jsonschema
 import pytest
 import yarl
 from hypothesis import given, settings
@@ -160,15 +161,39 @@ async def test_what_cannot_be_answered_says_so(method: str, path: str, status: i
         assert json.loads(body).keys() == {"error", "message"}
 
 
+@pytest.mark.parametrize(
+    ("path", "message"),
+    [
+        ("workloads?limit=-1", "limit: '-1': must be a number from 0 to 100000"),
+        ("workloads?state=Lost", "state: 'Lost': must be one of Pending, Reserved, Admitted, Evicted, Finished"),
+        (
+            "workloads?namspace=team",
+            "query: 'namspace': must be namespace or queue or clusterQueue or state or reason or limit or offset",
+        ),
+        ("queues?name=cq", "query: 'name': this route has no parameters"),
+        (f"workloads?{'x' * 5000}=1", "query: 'xxx"),
+    ],
+    ids=range(5),
+)
+async def test_a_bad_parameter_is_told_with_what_is_allowed(path: str, message: str) -> None:
+    """Issue 20, build 4; a misspelt one would select nothing and say nothing."""
+    async with served() as found:
+        got, body = await found.ask(PREFIX + path)
+        assert got == 400
+        told = json.loads(body)["message"]
+        assert told.startswith(message)
+        assert len(told) < 700
+
+
 JOB: dict[str, Any] = {"name": "x", "namespace": "team", "queue": "lq", "pods": 1, "requests": {"cpu": "1"}}
 
 
 @pytest.mark.parametrize(
     ("body", "status", "text"),
     [
-        ({}, 400, "either yaml or job"),
-        ({"yaml": "a: 1", "job": JOB}, 400, "either yaml or job"),
-        ({"job": {**JOB, "pods": 0}}, 400, "job.pods"),
+        ({}, 400, "the question: neither of yaml and job: must be one of them"),
+        ({"yaml": "a: 1", "job": JOB}, 400, "the question: both of yaml and job"),
+        ({"job": {**JOB, "pods": 0}}, 400, "job.pods: 0: Input should be greater than or equal to 1"),
         ({"job": {**JOB, "extra": 1}}, 400, "job.extra"),
         ({"job": {**JOB, "requests": {"cpu": "many"}}}, 200, "many"),
         ({"job": {**JOB, "queue": "none"}}, 200, "none"),
@@ -265,6 +290,16 @@ async def test_logs_hold_neither_tokens_nor_what_was_asked(caplog: pytest.LogCap
     assert not [word for word in (secret, "private-words", "hidden-train", "Bearer") if word in told]
 
 
+DOCUMENT = json.loads(json.dumps(document("0")))
+
+
+def as_described(route: Any, status: int, answer: bytes) -> None:
+    """The OpenAPI document has the status, and its schema takes the answer."""
+    responses = DOCUMENT["paths"][PREFIX + route.path][route.method.lower()]["responses"]
+    schema = responses[str(status)]["content"]["application/json"]["schema"]
+    jsonschema.validate(json.loads(answer), {**schema, "components": DOCUMENT["components"]})
+
+
 @pytest.mark.long
 @settings(deadline=None, max_examples=60)
 @given(requests=st.lists(REQUESTS, min_size=10, max_size=10))
@@ -280,6 +315,8 @@ async def test_no_request_makes_the_server_fail(requests: list[Any]) -> None:
             async with found.session.request(method or route.method, url, json=sent, headers=headers) as response:
                 answer = await response.read()
                 assert response.status < 500, (url, sent, answer)
+                if (method or route.method) == route.method:
+                    as_described(route, response.status, answer)
                 assert len(answer) < 1 << 20
                 if token != "admin":
                     assert not any(name in answer for name in OTHERS), (url, sent, answer)

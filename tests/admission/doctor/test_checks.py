@@ -13,6 +13,7 @@ import pytest
 from admission.cli.install import CONFIG
 from admission.controllers.pods import freequeue
 from admission.doctor.checks import ALL
+from admission.doctor.finding import Check, Finding
 from admission.doctor.question import Question
 from admission.doctor.report import Report, examined
 from admission.doctor.view import CONTROLLER, UNGATER, WEBHOOK, PodFacts, Unmanaged, View, name_of
@@ -84,6 +85,7 @@ def json_patch(queue_name: str, operation: dict[str, str]) -> str:
 
 
 RIGHT = next(right for right in healthy.shipped().rights if right.account == UNGATER)
+OWN_WEBHOOK = next(iter(healthy.shipped().webhooks.values()))["webhooks"][0]["name"]
 JOB = ("batch", "Job")
 FIRST = "/spec/resourceGroups/0/flavors/0"
 QUOTA = "spec|resourceGroups|0|flavors|0|resources|0"
@@ -193,6 +195,38 @@ CASES: dict[str, Case] = {
         ),
         "webhook-answers",
         f"kubectl -n {OURS} rollout restart deployment/{WEBHOOK}",
+    ),
+    "a webhook of others does not answer": (
+        with_(
+            lambda objects: objects[kinds.VALIDATING_WEBHOOKS].append(
+                {
+                    "metadata": {"name": "policies"},
+                    "webhooks": [
+                        {"name": "p.example.com", "clientConfig": {"service": {"namespace": "p", "name": "engine"}}}
+                    ],
+                }
+            ),
+            answers={Question.ADMISSION: 'failed calling webhook "p.example.com": EOF', Question.CONVERSION: ""},
+        ),
+        "webhook-answers",
+        "# start the pods of Service p/engine, or: kubectl delete validatingwebhookconfiguration policies",
+    ),
+    "our own webhook does not answer": (
+        healthy.view(
+            answers={Question.ADMISSION: f'failed calling webhook "{OWN_WEBHOOK}": EOF', Question.CONVERSION: ""}
+        ),
+        "webhook-answers",
+        f"kubectl -n {OURS} rollout restart deployment/{WEBHOOK}",
+    ),
+    "a CA expires that others issue": (
+        with_(
+            lambda objects: (
+                objects[kinds.CONFIG_MAPS][0]["data"].update({"admission.yaml": "webhook: {certificates: Files}"}),
+                objects[kinds.MUTATING_WEBHOOKS][0]["webhooks"][0]["clientConfig"].update(caBundle=ca(3)),
+            )
+        ),
+        "webhook-certificates",
+        "# webhook.certificates is Files: ",
     ),
     "a CA expires": (
         with_(
@@ -393,6 +427,38 @@ def test_a_fault_is_named_alone(view: View, check: str, command: str) -> None:
     assert finding.command.startswith(command)
     assert finding.object
     assert finding.what
+
+
+def test_a_cohort_of_many_queues_is_looked_at_once_for_all() -> None:
+    """Each of 1,500 queues without quota is told, and none is taken for its own lender."""
+    poor = [queue(f"poor-{n}", "train", "0", cohortName=f"c{n % 3}") for n in range(1500)]
+    above = [named(f"c{n}", {"parentName": "top"}) for n in range(3)]
+    view = with_(lambda objects: (objects[kinds.CLUSTER_QUEUES].extend(poor), objects[kinds.COHORTS].extend(above)))
+    ((check, some),) = examined(view, ALL).findings
+    assert (check.name, len(some)) == ("cohorts-starve", 1500)
+    rich = queue("rich", "train", "8", cohortName="top")
+    report = examined(
+        with_(lambda o: (o[kinds.CLUSTER_QUEUES].extend([*poor, rich]), o[kinds.COHORTS].extend(above))), ALL
+    )
+    assert not report.findings
+
+
+def test_a_part_that_could_not_be_read_keeps_a_check_from_passing_and_its_findings_stay() -> None:
+    gaps = {Question.UNMANAGED: "these kinds could not be listed: x.example.com"}
+    report = examined(healthy.view(gaps=gaps), ALL)
+    assert not report.findings
+    assert "x.example.com" in report.unread["kinds-without-declaration"]
+    assert "kinds-without-declaration" not in {check.name for check in report.passed}
+    report = examined(healthy.view(gaps=gaps, unmanaged=[Unmanaged(EXAMPLE, "a", "t", "Train names q")]), ALL)
+    assert found(report) == ["kinds-without-declaration"]
+    assert any("x.example.com" in note for note in report.cut)
+
+
+def test_a_remark_with_lines_of_others_stays_one_line() -> None:
+    """It is printed for a person to copy: a second line would be a command."""
+    bad = Check("x", (), "", "", "", lambda view: [Finding("o", "w", "# leave a\nrm -rf / out")])
+    (_, (finding,)) = examined(healthy.view(), [bad]).findings[0]
+    assert finding.command == "# leave a rm -rf / out"
 
 
 def test_every_check_has_a_fault() -> None:

@@ -16,21 +16,23 @@ from typer.testing import CliRunner, Result
 
 from admission.cli.install import install, manifests
 from admission.cli.main import app
-from admission.doctor import read
+from admission.doctor import read, unmanaged
 from admission.doctor.checks import ALL
 from admission.doctor.question import Question
 from admission.doctor.read import look
 from admission.doctor.report import examined
 from admission.doctor.view import View
 from api.fake.server import FakeServer, FakeSettings
-from api.kube.client import Kube
+from api.kube.client import Kube, PatchKind
 from api.kube.resources import (
     ADMISSION_CHECKS,
     CLUSTER_QUEUES,
     CONFIG_MAPS,
     CRDS,
     DEPLOYMENTS,
+    JOB_KINDS,
     JOBS,
+    JOBSETS,
     MUTATING_WEBHOOKS,
     NAMESPACES,
     NODES,
@@ -42,10 +44,11 @@ from api.kube.resources import (
     Resource,
 )
 from api.kube.settings import ClientSettings
-from api.names import GROUP
+from api.names import GROUP, QUEUE_NAME_LABEL
 from tests.admission.cli.test_endings import DEAD
 from tests.admission.doctor import healthy
 from tests.builders import pod_template
+from tests.crds import crd_of
 
 DEAD_WEBHOOK = "https://127.0.0.1:1"
 
@@ -159,6 +162,121 @@ async def test_owners_of_workloads_are_read_by_kind(kube: Kube) -> None:
     view = await looked(kube)
     assert view.owners == {("batch", "Job"): frozenset((uid,))}
     assert not view.of(WORKLOADS)[0]["spec"], "its pod templates are not kept"
+
+
+TRAINS = Resource("example.com", "v1", "trains", "Train")
+
+
+async def trains(kube: Kube, *, owned: int = 0, own: int = 1) -> None:
+    """A custom kind with objects that name a queue: parts that a controller made, then those of users."""
+    await kube.create(CRDS, crd_of(TRAINS))
+    await kube.create(NAMESPACES, {"metadata": {"name": "a"}})
+    labels = {QUEUE_NAME_LABEL: "q"}
+    uid = (await create(kube, TRAINS, {"metadata": {"name": "x", "namespace": "a"}}))["metadata"]["uid"]
+    owner = {"apiVersion": "example.com/v1", "kind": "Train", "name": "x", "uid": uid, "controller": True}
+    for number in range(owned):
+        meta = {"name": f"a-part-{number}", "namespace": "a", "labels": labels, "ownerReferences": [owner]}
+        await create(kube, TRAINS, {"metadata": meta})
+    for number in range(own):
+        await create(kube, TRAINS, {"metadata": {"name": f"train-{number}", "namespace": "a", "labels": labels}})
+
+
+async def test_parts_of_a_kind_do_not_hide_what_a_user_made(kube: Kube, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(unmanaged, "_PAGE", 5)
+    await trains(kube, owned=23)
+    assert [one.name for one in (await looked(kube)).unmanaged] == ["train-0"]
+
+
+async def test_of_many_objects_of_a_kind_some_are_named_and_the_bound_is_told(
+    kube: Kube, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(unmanaged, "_PAGE", 5)
+    monkeypatch.setattr(unmanaged, "_MOST_PAGES", 2)
+    await trains(kube, owned=12, own=30)
+    view = await looked(kube)
+    assert not view.unmanaged
+    report = examined(view, ALL)
+    assert "only the first 10 objects were looked at: trains.example.com" in report.unread["kinds-without-declaration"]
+    monkeypatch.setattr(unmanaged, "_MOST_PAGES", 10)
+    assert len((await looked(kube)).unmanaged) == 20
+
+
+async def test_a_kind_that_a_jobkind_declares_is_no_finding(kube: Kube) -> None:
+    """Its command would take a job out of its queue."""
+    await trains(kube)
+    await kube.create(CRDS, next(one for one in manifests() if one["metadata"]["name"] == "jobkinds.stowage.dev"))
+    assert [one.name for one in (await looked(kube)).unmanaged] == ["train-0"]
+    spec = {"group": "example.com", "version": "v1", "plural": "trains", "kind": "Train"}
+    status = {"active": {"path": "status.active"}, "succeeded": {"path": "status.done"}}
+    fields = {"suspend": {"path": "spec.suspend"}, "podSets": [{"template": "spec.template"}], "status": status}
+    kind = {"apiVersion": JOB_KINDS.api_version, "kind": JOB_KINDS.kind, "metadata": {"name": "trains.example.com"}}
+    await kube.create(JOB_KINDS, {**kind, "spec": {**spec, **fields}})
+    assert not (await looked(kube)).unmanaged
+
+
+async def test_a_custom_kind_that_the_user_may_not_list_is_told(tmp_path: Path) -> None:
+    async with FakeServer(refusing("trains")) as server:
+        kubeconfig = server.kubeconfig(tmp_path / "kubeconfig")
+        async with await Kube.connect(ClientSettings(kubeconfig=kubeconfig, attempts=1)) as kube:
+            await kube.create(CRDS, crd_of(TRAINS))
+            report = examined(await looked(kube), ALL)
+    assert "these kinds could not be listed: trains.example.com" in report.unread["kinds-without-declaration"]
+
+
+async def workload(kube: Kube, name: str, version: str, kind: str, uid: str) -> None:
+    reference = {"apiVersion": version, "kind": kind, "name": "j", "uid": uid, "controller": True}
+    metadata = {"name": name, "namespace": "a", "ownerReferences": [reference]}
+    pod_set = {"name": "main", "count": 1, "template": pod_template()}
+    await create(kube, WORKLOADS, {"metadata": metadata, "spec": {"queueName": "q", "podSets": [pod_set]}})
+
+
+async def test_owners_of_which_not_all_are_known_are_not_taken_for_gone(
+    kube: Kube, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The command of `leftover-workloads` deletes."""
+    monkeypatch.setattr(read, "_PAGE", 2)
+    monkeypatch.setattr(read, "MOST", 4)
+    await install(kube, DEAD_WEBHOOK)
+    await remove_webhooks(kube)
+    uid = (await kube.create(NAMESPACES, {"metadata": {"name": "a"}}))["metadata"]["uid"]
+    for number in range(6):
+        job = {
+            "metadata": {"name": f"j{number}", "namespace": "a"},
+            "spec": {"template": pod_template(), "suspend": True},
+        }
+        await kube.create(JOBS, job)
+    await workload(kube, "w", "batch/v1", "Job", uid)
+    view = await looked(kube)
+    assert ("batch", "Job") not in view.owners
+    assert "jobs: only the first 4 were looked at" in examined(view, ALL).cut
+
+
+async def test_a_kind_that_is_served_in_another_version_is_not_taken_for_gone(kube: Kube) -> None:
+    await install(kube, DEAD_WEBHOOK)
+    await remove_webhooks(kube)
+    uid = (await kube.create(NAMESPACES, {"metadata": {"name": "a"}}))["metadata"]["uid"]
+    newer = replace(JOBSETS, version="v2")
+    await kube.create(CRDS, crd_of(newer))
+    await workload(kube, "w", newer.api_version, newer.kind, uid)
+    view = await looked(kube)
+    assert not view.unread
+    assert not view.owners
+
+
+async def test_made_up_kinds_are_asked_about_in_bounds_and_the_others_are_not_called_gone(
+    kube: Kube, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else a user of Workloads could have doctor name those of a kind that another API server serves."""
+    monkeypatch.setattr(read, "MOST_KINDS", 2)
+    await install(kube, DEAD_WEBHOOK)
+    await remove_webhooks(kube)
+    uid = (await kube.create(NAMESPACES, {"metadata": {"name": "a"}}))["metadata"]["uid"]
+    for number in range(4):
+        await workload(kube, f"w{number}", f"e{number}.example.com/v1", "Train", uid)
+    view = await looked(kube)
+    assert view.owners == {("e0.example.com", "Train"): None, ("e1.example.com", "Train"): None}
+    report = examined(view, ALL)
+    assert "owners of Workloads: only 2 of 4 kinds that no CRD declares were looked at" in report.cut
 
 
 def refusing(plural: str) -> FakeSettings:
@@ -284,6 +402,31 @@ async def test_preflight_that_could_not_read_everything_does_not_say_ready(tmp_p
     assert done.exit_code == 2
     assert "kueue-kinds: not looked at: " in done.stdout
     assert done.stdout.splitlines()[-1].startswith("not known whether ready to migrate: ")
+
+
+async def test_preflight_reads_the_gates_among_the_arguments_of_kueue(
+    server: FakeServer, kube: Kube, tmp_path: Path
+) -> None:
+    await kueue(kube, USUAL)
+    container = {"args": ["--zap-log-level=2", "--feature-gates=LocalQueueMetrics=true,TopologyAwareScheduling=true"]}
+    template = {"spec": {"containers": [{"name": "manager", "image": "kueue", **container}]}}
+    patch = {"spec": {"template": template}}
+    await kube.patch(DEPLOYMENTS, "kueue-controller-manager", patch, "kueue-system", kind=PatchKind.MERGE)
+    words = ("--preflight", "--json", "--kubeconfig", server.kubeconfig(tmp_path / "kubeconfig"))
+    (found,) = json.loads((await asyncio.to_thread(doctor, *words)).stdout)["findings"]
+    assert found["object"] == "Deployment kueue-system/kueue-controller-manager"
+    assert found["what"].startswith("featureGates.LocalQueueMetrics: the setting for this is metrics.")
+
+
+async def test_preflight_says_that_kueue_is_in_another_namespace(
+    server: FakeServer, kube: Kube, tmp_path: Path
+) -> None:
+    """Its settings were not read, so they cannot be called fine."""
+    await kueue(kube, CONFIGURATION)
+    words = ("--preflight", "--namespace", "elsewhere", "--kubeconfig", server.kubeconfig(tmp_path / "kubeconfig"))
+    done = await asyncio.to_thread(doctor, *words)
+    assert done.exit_code == 1
+    assert "# stowage doctor --preflight --namespace kueue-system" in done.stdout
 
 
 async def test_preflight_names_what_stands_in_the_way(server: FakeServer, kube: Kube, tmp_path: Path) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -192,6 +194,66 @@ def test_flavor_names_are_names_and_differ() -> None:
 def test_the_tree_is_bounded() -> None:
     some = [node(f"n{n}", **{f"{NVIDIA}/leaf": f"l{n // 2}"}) for n in range(1000)]
     assert len(lines(plan(some))) < 100
+
+
+class Counted(dict[str, str]):
+    """Labels that count how often they are read."""
+
+    reads = 0
+
+    def get(self, key: str, default: Any = None) -> Any:
+        Counted.reads += 1
+        return super().get(key, default)
+
+    def __getitem__(self, key: str) -> str:
+        Counted.reads += 1
+        return super().__getitem__(key)
+
+
+MANY = 1500
+HOSTILE: dict[str, Callable[[int], dict[str, str]]] = {
+    "each node is a kind of machine": lambda n: {KIND: f"kind-{n}"},
+    "kinds whose names become the same": lambda n: {KIND: "x" * 63 if n % 2 else f"k{n}"},
+    "no node has the upper level": lambda n: (
+        {f"{NVIDIA}/leaf": f"l{n // 2}"} | ({f"{NVIDIA}/spine": "s"} if not n else {})
+    ),
+    "one rack is in all blocks": lambda n: {f"{NVIDIA}/spine": f"s{n}", f"{NVIDIA}/leaf": "all"},
+    "each rack is in two blocks": lambda n: {f"{NVIDIA}/spine": f"s{n % 2}", f"{NVIDIA}/leaf": f"l{n // 2}"},
+    "levels that are each other's parents": lambda n: {
+        f"{NVIDIA}/spine": f"d{n % 7}",
+        f"{NVIDIA}/leaf": f"d{(n + 1) % 7}",
+    },
+    "two labels select flavors": lambda n: {"nvidia.com/gpu.product": f"p{n % 50}"} if n % 2 else {},
+}
+
+
+@pytest.mark.parametrize("labels", HOSTILE.values(), ids=HOSTILE)
+def test_labels_that_make_no_sense_are_read_a_few_times_a_node(labels: Callable[[int], dict[str, str]]) -> None:
+    """The work grows with the nodes, not with their square."""
+    Counted.reads = 0
+    some = [LabelledNode(f"n{n}", Counted({HOSTNAME_LABEL: f"n{n}", KIND: "gpu", **labels(n)})) for n in range(MANY)]
+    made = plan(some)
+    text = lines(made)
+    assert Counted.reads < 300 * MANY
+    assert len(text) <= 2 + len(made.flavors) * 70
+    assert len({flavor.name for flavor in made.flavors}) == len(made.flavors)
+
+
+def test_a_label_that_makes_a_flavor_of_each_node_is_told() -> None:
+    made = plan([node(f"n{n}", f"kind-{n}") for n in range(65)])
+    assert made.oddities == ("65 ResourceFlavors, where a group of a ClusterQueue takes 64: --flavor-by names a label",)
+
+
+def test_a_domain_of_its_own_has_a_value_that_labels_take() -> None:
+    """Names of nodes have up to 253 characters, values of labels 63."""
+    low = f"{NVIDIA}/leaf"
+    long = [f"{'very-' * 20}long-{n}.example.com" for n in range(2)]
+    made = plan([*(node(f"n{n}", **{low: "l1"}) for n in range(2)), *(node(name) for name in long)])
+    values = {label.node: label.value for label in made.labels}
+    assert values.keys() == {*long}
+    assert len(set(values.values())) == 2
+    assert all(re.fullmatch("[a-z0-9][a-z0-9.-]{,61}[a-z0-9]", value) for value in values.values())
+    assert all(f"node {name} has no {low}: it gets a domain of its own" in made.oddities for name in long)
 
 
 # ---- the command
