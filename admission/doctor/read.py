@@ -266,7 +266,10 @@ class _Reader:
     async def _declared(self) -> list[Resource]:
         """Returns the kinds that the cluster's JobKinds declare; what is wrong with a JobKind is told by itself."""
         specs = [kind.get("spec") or {} for kind in await self._listed_once(JOB_KINDS)]
-        return [Resource(*(str(spec.get(key)) for key in ("group", "version", "plural", "kind"))) for spec in specs]
+        return [
+            Resource(str(spec.get("group")), str(spec.get("version")), str(spec.get("plural")), str(spec.get("kind")))
+            for spec in specs
+        ]
 
     async def _listed_once(self, resource: Resource) -> list[Obj]:
         if resource not in self._objects:

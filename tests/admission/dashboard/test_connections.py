@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from admission.dashboard.cluster import of_objects
 from admission.dashboard.dashboard import Dashboard, Facts
 from admission.dashboard.mcp_endpoint import PATH, Endpoint, paths
 from admission.dashboard.routes import PREFIX
@@ -18,7 +19,8 @@ from admission.serving.certificate_authority import issue
 from admission.serving.connection_limits import ConnectionLimits
 from admission.serving.connections import Connections, listening
 from admission.serving.tls import Serving
-from tests.admission.dashboard.small_cluster import SmallCluster, authenticated, of_objects, running
+from tests.admission.dashboard.small_cluster import SmallCluster, authenticated
+from tests.tasks import running
 
 HOST = "127.0.0.1"
 LIMITS = ConnectionLimits(handshake=1.0, whole=1.0, unfinished=8, served=8)

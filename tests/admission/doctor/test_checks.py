@@ -432,15 +432,18 @@ def test_a_fault_is_named_alone(view: View, check: str, command: str) -> None:
 def test_a_cohort_of_many_queues_is_looked_at_once_for_all() -> None:
     """Each of 1,500 queues without quota is told, and none is taken for its own lender."""
     poor = [queue(f"poor-{n}", "train", "0", cohortName=f"c{n % 3}") for n in range(1500)]
-    above = [named(f"c{n}", {"parentName": "top"}) for n in range(3)]
-    view = with_(lambda objects: (objects[kinds.CLUSTER_QUEUES].extend(poor), objects[kinds.COHORTS].extend(above)))
-    ((check, some),) = examined(view, ALL).findings
-    assert (check.name, len(some)) == ("cohorts-starve", 1500)
     rich = queue("rich", "train", "8", cohortName="top")
-    report = examined(
-        with_(lambda o: (o[kinds.CLUSTER_QUEUES].extend([*poor, rich]), o[kinds.COHORTS].extend(above))), ALL
-    )
-    assert not report.findings
+
+    def cohorts(*queues: Obj) -> View:
+        def change(objects: Objects) -> None:
+            objects[kinds.CLUSTER_QUEUES].extend(queues)
+            objects[kinds.COHORTS].extend(named(f"c{n}", {"parentName": "top"}) for n in range(3))
+
+        return with_(change)
+
+    ((check, some),) = examined(cohorts(*poor), ALL).findings
+    assert (check.name, len(some)) == ("cohorts-starve", 1500)
+    assert not examined(cohorts(*poor, rich), ALL).findings
 
 
 def test_a_part_that_could_not_be_read_keeps_a_check_from_passing_and_its_findings_stay() -> None:
