@@ -103,6 +103,11 @@ def plan(
     return Plan(chosen.name if chosen else "", topologies, tuple(flavors), labels, tuple(odd))
 
 
+def levels_of(nodes: Sequence[LabelledNode]) -> tuple[str, ...]:
+    """Returns the levels that the labels of the nodes of one flavor make, widest first; without any, the host alone."""
+    return _levels(nodes, _source(nodes, ""), [])
+
+
 def _source(nodes: Sequence[LabelledNode], wanted: str) -> Source | None:
     """Returns the source whose labels most nodes have; of several, the one with most levels."""
     known = [source for source in SOURCES if source.name == wanted or not wanted]

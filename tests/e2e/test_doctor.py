@@ -480,7 +480,6 @@ CASES = [
         "ServiceAccount stowage-controller",
         id="a role is missing",
     ),
-    pytest.param(config("nosuch: 1"), "settings-contradict", "settings", id="a setting is unknown"),
     pytest.param(
         patch("clusterqueue", "services", {"spec": {"resourceGroups": None}}),
         "queues-without-flavors",
@@ -494,7 +493,7 @@ CASES = [
         id="a LocalQueue leads nowhere",
     ),
     pytest.param(
-        creates(kueue("ResourceFlavor", "late", {"nodeLabels": {"x": "y"}, "topologyName": "late"})),
+        creates(kueue("ResourceFlavor", "late", {"nodeLabels": {"pool": "late"}, "topologyName": "late"})),
         "flavors-without-topology",
         "ResourceFlavor late",
         id="a flavor names no Topology",

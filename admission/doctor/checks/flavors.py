@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import itertools
 import json
+import shlex
 from collections.abc import Iterator, Sequence
 from typing import Final
 
 from admission.doctor.finding import Check, Finding
 from admission.doctor.view import Obj, View, is_made, labels, listed, name_of, node_labels, spec_of
+from admission.levels.level_plan import levels_of
+from admission.levels.oddities import LabelledNode, missing_levels
 from api.kube.resources import CLUSTER_QUEUES, NODES, RESOURCE_FLAVORS, TOPOLOGIES
-from api.names import STOWAGE
+from api.names import API_VERSION, STOWAGE
 
 FLAVOR_LABEL: Final = f"{STOWAGE}/flavor"
 """On nodes, by a command of `stowage doctor`: the one ResourceFlavor that selects them, if several did."""
@@ -46,9 +49,22 @@ def _without_topology(view: View) -> Iterator[Finding]:
         topology = spec_of(flavor).get("topologyName")
         if topology and view.named(TOPOLOGIES, str(topology)) is None:
             what = f"names the Topology {topology}, which does not exist"
-            options = view.kubectl.removeprefix("kubectl")
-            command = f"stowage topology init --apply --topology-only --name {topology}{options}"
-            yield Finding(f"ResourceFlavor {name_of(flavor)}", what, command)
+            yield Finding(f"ResourceFlavor {name_of(flavor)}", what, _topology(view, flavor, str(topology)))
+
+
+def _topology(view: View, flavor: Obj, name: str) -> str:
+    """Returns the command that creates the Topology.
+
+    It has the levels of the Topology whose labels all nodes of the flavor have, the longest of several; else those that clouds
+    and Topograph put on these nodes.
+    """
+    nodes = [LabelledNode(name_of(node), labels(node)) for node in view.nodes_of[name_of(flavor)]]
+    known = [[str(level.get("nodeLabel")) for level in spec_of(each)["levels"]] for each in view.of(TOPOLOGIES)]
+    fitting = [levels for levels in known if nodes and not any(missing_levels(node, levels) for node in nodes)]
+    levels = max(fitting, key=len) if fitting else levels_of(nodes)
+    spec = {"levels": [{"nodeLabel": level} for level in levels]}
+    topology = {"apiVersion": API_VERSION, "kind": TOPOLOGIES.kind, "metadata": {"name": name}, "spec": spec}
+    return f"echo {shlex.quote(json.dumps(topology))} | {view.command('apply', '--server-side', '-f', '-')}"
 
 
 def _overlaps(view: View) -> Iterator[Finding]:
@@ -93,10 +109,11 @@ CHECKS: Final = (
     ),
     Check(
         "flavors-without-topology",
-        (RESOURCE_FLAVORS, TOPOLOGIES),
+        (RESOURCE_FLAVORS, TOPOLOGIES, NODES),
         "A flavor names a Topology that does not exist.",
         "Queues with quota of it are inactive.",
-        "creates the Topology from the labels of the nodes",
+        "creates the Topology with the levels of another one whose labels all nodes of the flavor have, else with those that "
+        "clouds and Topograph put on its nodes",
         _without_topology,
     ),
     Check(

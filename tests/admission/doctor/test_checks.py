@@ -312,7 +312,23 @@ CASES: dict[str, Case] = {
     "a Topology is missing": (
         without(kinds.TOPOLOGIES, "racks"),
         "flavors-without-topology",
-        "stowage topology init --apply --topology-only --name racks",
+        """echo '{"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "Topology", "metadata": {"name": "racks"}, "spec": """,
+    ),
+    "another Topology is missing": (
+        add(kinds.RESOURCE_FLAVORS, flavor("late", {POOL: "train"}, topologyName="late")),
+        "flavors-without-topology",
+        "echo "
+        + shlex.quote(
+            json.dumps(
+                {
+                    "apiVersion": "kueue.x-k8s.io/v1beta2",
+                    "kind": "Topology",
+                    "metadata": {"name": "late"},
+                    "spec": {"levels": [{"nodeLabel": level} for level in (BLOCK, RACK, HOSTNAME_LABEL)]},
+                }
+            )
+        )
+        + " | kubectl apply --server-side -f -",
     ),
     "two flavors share a node": (
         with_(lambda objects: of(objects, kinds.NODES, "n3")["metadata"]["labels"].update(serves="others")),
