@@ -26,7 +26,7 @@ from admission.engine.explain.flavor_capacity import FlavorCapacity
 from admission.engine.explain.quotas import RelatedQueues, quota_views, requested_amounts
 from admission.engine.explain.remedies import check_remedies, ranked, remedies
 from admission.engine.explain.trials import BUDGET, TrialBudget, Trials
-from admission.engine.explain.usage_order import less_used
+from admission.engine.explain.usage_order import charged_reservations, less_used
 from admission.engine.explain.wording import unanswered_text
 from admission.engine.flavors.assign import FlavorAssignment, PodSetFlavors
 from admission.engine.flavors.eligible import named_levels, unsuitable, wants_topology
@@ -74,7 +74,8 @@ def explain(
     if workload.not_before > now:
         return replace(found, message=_backoff(workload.not_before))
     inputs = inputs or DecisionInputs()
-    found = replace(found, usage=less_used(inputs.queues, workload))
+    texts = less_used(inputs.queues, workload), charged_reservations(ledger, workload)
+    found = replace(found, usage="; ".join(filter(None, texts)))
     return _WaitExplanation(ledger, workload, now, inputs, TrialBudget(budget, pause)).explained(found, ahead)
 
 

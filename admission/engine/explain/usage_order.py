@@ -1,12 +1,17 @@
-"""Tells which LocalQueues come before that of a waiting workload because they used less (queue/past_usage.py)."""
+"""Tells what else bears on a waiting workload's quota: LocalQueues that used less, and advance reservations.
+
+Sources: queue/past_usage.py, quota/reserved.py.
+"""
 
 from __future__ import annotations
 
+from admission.engine.cycle.backfill import rfc3339
+from admission.engine.ledger import Ledger
 from admission.engine.model import Workload
 from admission.engine.queue.queues import PendingQueues
 
 _NAMED = 3
-"""The number of LocalQueues that the text names; the rest is counted."""
+"""The number of LocalQueues or reservations that a text names; the rest is counted."""
 
 
 def less_used(queues: PendingQueues, workload: Workload) -> str:
@@ -26,3 +31,22 @@ def less_used(queues: PendingQueues, workload: Workload) -> str:
     more = [f"{len(before) - _NAMED} more"] if len(before) > _NAMED else []
     others = ", ".join([*named, *more])
     return f"past usage of LocalQueue {workload.queue} is {mine:.6g}, so these with less come first: {others}"
+
+
+def charged_reservations(ledger: Ledger, workload: Workload) -> str:
+    """Returns a text with the advance reservations that charge the quota of its ClusterQueue; empty if none does.
+
+    The one that the workload itself draws on is left out.
+    """
+    charges = ledger.reserved.charges(workload.cluster_queue)
+    found = [
+        ledger.reservations[name] for name in charges if name in ledger.reservations and any(charges[name].values())
+    ]
+    found = [one for one in found if one.name != workload.reservation]
+    if not found:
+        return ""
+    named = [f"{one.name} (until {rfc3339(one.end)})" for one in found[:_NAMED]]
+    more = [f"{len(found) - _NAMED} more"] if len(found) > _NAMED else []
+    return (
+        f"quota of ClusterQueue {workload.cluster_queue} is charged for AdvanceReservation {', '.join([*named, *more])}"
+    )

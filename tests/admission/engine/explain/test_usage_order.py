@@ -8,14 +8,14 @@ import pytest
 
 from admission.engine.cycle.held_capacity import held_beside_quota
 from admission.engine.cycle.held_places import drop_place, hold_place
-from admission.engine.explain.usage_order import less_used
+from admission.engine.explain.usage_order import charged_reservations, less_used
 from admission.engine.forecast.inputs import inputs_of
 from admission.engine.forecast.run_times import RunEstimate
 from admission.engine.forecast.starts import forecast
-from admission.engine.model import Admission, Flavor, PodSetAdmission, Workload
+from admission.engine.model import Admission, AdvanceReservation, Flavor, PodSetAdmission, Workload
 from admission.engine.queue.past_usage import UsageRules
 from admission.world.world import World
-from tests.admission.engine.builders import CPU, queue, workload
+from tests.admission.engine.builders import CPU, RACK, host, queue, racks, workload
 
 HOUR = 3600.0
 NOW = 10 * HOUR
@@ -82,3 +82,23 @@ def test_a_place_that_is_held_counts_in_its_local_queue_until_it_is_given_up() -
     assert held_beside_quota(made.ledger, made.queues) == {"ns/a": {"cpu": 4 * CPU}}
     assert drop_place(made.ledger, one.key)
     assert held_beside_quota(made.ledger, made.queues) == {}
+
+
+@pytest.mark.parametrize(
+    ("begun", "named", "text"),
+    [
+        pytest.param(
+            True, "", "of ClusterQueue q is charged for AdvanceReservation run (until 1970-01-01T", id="charged"
+        ),
+        pytest.param(False, "", "", id="not-begun"),
+        pytest.param(True, "run", "", id="it-draws-on-the-charge-itself"),
+    ],
+)
+def test_a_workload_is_told_which_reservation_charges_its_quota(begun: bool, named: str, text: str) -> None:
+    """Issue 21, 5."""
+    made = World(now=NOW)
+    held = AdvanceReservation("run", {RACK: "r0"}, NOW - 1, NOW + 1, frozenset({"ns"}), "q", begun=begun)
+    for event in (racks(), queue(tas=8), host("h0", "r0", 4), held):
+        made.apply(event)
+    told = charged_reservations(made.ledger, replace(workload("ns/w", 8), reservation=named))
+    assert (text in told) if text else not told
