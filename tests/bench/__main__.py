@@ -9,6 +9,7 @@ from tests.bench import (
     coldstart,
     cycle,
     defrag,
+    defrag_load,
     ends,
     exact,
     explain,
@@ -117,6 +118,12 @@ def defrag_command(nodes: int = 2000, candidates: int = 700, repeat: int = 3) ->
     defrag.run(nodes, candidates, repeat)
 
 
+@app.command("defrag-load")
+def defrag_load_command(only: str = "", hours: float = defrag_load.FRAGMENTED.hours) -> None:
+    """Whole loads with and without moves, and with a descheduler instead, on virtual time."""
+    defrag_load.run(only, hours)
+
+
 @app.command("cycle")
 def cycle_command() -> None:
     """One admission cycle beside many nodes, and beside many that wait."""
@@ -208,6 +215,7 @@ def everything(context: typer.Context) -> None:
         placement.main([])
         preemption.run()
         defrag.run()
+        defrag_load.run()
         cycle.run()
         waiting.run()
         exact.main([])
