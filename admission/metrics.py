@@ -95,6 +95,12 @@ UNSCHEDULABLE = owned(
     "Pods that the scheduler found Unschedulable after their gate was opened.",
     ("cluster_queue",),
 )
+NOT_CREATED = owned(
+    Counter,
+    "stowage_workloads_not_created",
+    "Admitted workloads of which the API server began to refuse pods.",
+    ("cluster_queue",),
+)
 FORECAST_SECONDS = Histogram("stowage_forecast_seconds", "Seconds to forecast the starts of all waiting workloads.")
 FORECASTS_HELD = Gauge(
     "stowage_forecast_held_ratio", "Part of the workloads that started within the interval that they were told first."

@@ -21,6 +21,7 @@ from typing import Final
 import msgspec
 from cachetools import TTLCache
 
+from admission import metrics
 from admission.controllers import conditions
 from admission.controllers.cluster_view import Views
 from admission.controllers.conditions import is_running
@@ -262,6 +263,8 @@ class UncreatedController:
         status = conditions.not_created(workload.status, text, self._now(), workload.metadata.generation)
         answer = await patch_unless_gone(self._kube, self._views, workload, status)
         if answer is not None and text and (before is None or before.status != "True"):
+            admission = workload.status.admission
+            metrics.NOT_CREATED.labels(admission.cluster_queue if admission is not None else "").inc()
             self._recorder.record(ref_to(WORKLOADS, answer), "Warning", "PodsNotCreated", text)
 
     async def _evict(self, workload: Workload, text: str) -> None:

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
+from prometheus_client import REGISTRY
 
 from admission.controllers.cluster_view import Views
 from admission.controllers.evictions import Eviction
@@ -96,11 +97,18 @@ class Server:
         return find_condition(self.workloads.objects["ns/wl"].status.conditions, NOT_CREATED)
 
 
+def counted() -> float:
+    samples = (sample for metric in REGISTRY.collect() for sample in metric.samples)
+    return sum(sample.value for sample in samples if sample.name == "stowage_workloads_not_created_total")
+
+
 async def test_the_workload_says_which_pods_are_refused_until_all_are_bound() -> None:
-    server = Server()
+    server, before = Server(), counted()
     found = await server.sees(event())
     assert found is not None
     assert (found.status, found.reason) == ("True", "CreationRefused")
+    await server.look()
+    assert counted() == before + 1
     assert found.message == f"2 of 4 pods are not bound: {SAYS}"
     assert server.told == [found.message]
     server.bound = 4
