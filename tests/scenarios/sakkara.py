@@ -36,7 +36,7 @@ async def site_of(here: Site, units: Units) -> None:
     for unit, gpus in units.items():
         for n, amount in enumerate(gpus):
             here.gpus_per_host = amount
-            await here._add_node("b", unit, node(here, unit, n))
+            await here.add_node_in("b", unit, node(here, unit, n))
 
 
 def node(here: Site, unit: str, n: int) -> str:

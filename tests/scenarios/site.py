@@ -129,10 +129,15 @@ class Site:
         for block, racks in tree.items():
             for rack, hosts in racks.items():
                 for n in range(hosts):
-                    await self._add_node(block, rack, f"{self.name}-{block}-{rack}-{n}")
+                    await self.add_node_in(block, rack, f"{self.name}-{block}-{rack}-{n}")
 
-    async def _add_node(self, block: str, rack: str, name: str) -> None:
+    async def add_node_in(self, block: str, rack: str, name: str) -> None:
+        """A Ready node in a rack."""
         labels = {GROUP: self.name, BLOCK: block, RACK: rack, HOSTNAME_LABEL: name, "kubernetes.io/os": "linux"}
+        await self.add_node(name, labels)
+
+    async def add_node(self, name: str, labels: Mapping[str, str]) -> None:
+        """A Ready node with these labels."""
         capacity = {"cpu": "32", "memory": "64Gi", "pods": "110", GPU: str(self.gpus_per_host)}
         ready = {"type": "Ready", "status": "True", "reason": "KubeletReady", "message": "",
                  "lastHeartbeatTime": "2026-01-01T00:00:00Z", "lastTransitionTime": "2026-01-01T00:00:00Z"}  # fmt: skip
