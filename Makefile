@@ -19,7 +19,8 @@ E2E_WORKERS ?= 4
 DEALT = --dist loadgroup --no-loadscope-reorder --durations=10
 PARALLEL = -n $(WORKERS) $(DEALT)
 
-.PHONY: board chart kinds demo test test-fast test-long check format controlplane e2e e2e-long e2e-kinds e2e-page page bench image lock crds reference docs clean
+TARGETS := board chart kinds demo test test-fast test-long check format controlplane e2e e2e-long e2e-kinds e2e-page page bench image lock crds reference docs clean
+.PHONY: $(TARGETS)
 
 # uv installs the lock within seconds; where it cannot (an index that only pip knows of), pip does. Both compile it: else,
 # where Python may not write bytecode, each start of a process would compile it again.
@@ -86,8 +87,8 @@ e2e-page: $(COMPILED)     ## the dashboard's page in a headless Chromium; fetche
 	@command -v chromium >/dev/null || { apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium; } >/dev/null 2>&1 || true
 	@$(BIN)/python -m pytest -q --durations=5 -m page tests/page
 
-bench: $(STAMP)           ## prints figures; nothing here passes or fails
-	@$(BIN)/python -m tests.bench
+bench: $(STAMP)           ## prints figures, of one part as in `make bench defrag`; nothing here passes or fails
+	@$(BIN)/python -m tests.bench $(PART)
 
 crds: $(STAMP)            ## writes config/crd from the types
 	@$(BIN)/python -m hack.crds
@@ -119,3 +120,12 @@ image:                    ## builds the image that config/default runs; needs a 
 
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis .benchmarks
+
+# `make bench defrag`: the word after bench is a part, not a target.
+ifeq (bench,$(firstword $(MAKECMDGOALS)))
+PART := $(wordlist 2,2,$(MAKECMDGOALS))
+ifneq (,$(filter-out $(TARGETS),$(PART)))
+.PHONY: $(PART)
+$(PART): ; @:
+endif
+endif

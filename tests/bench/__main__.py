@@ -113,9 +113,11 @@ def preemption_command(nodes: int = 2000, candidates: int = 700, repeat: int = 3
 
 
 @app.command("defrag")
-def defrag_command(nodes: int = 2000, candidates: int = 700, repeat: int = 3) -> None:
-    """Which workloads to move for a gang that no rack holds."""
+def defrag_command(nodes: int = 2000, candidates: int = 700, repeat: int = 3, loads: bool = True) -> None:
+    """Which workloads to move for a gang that no rack holds; then, with `loads`, what `defrag-load` prints."""
     defrag.run(nodes, candidates, repeat)
+    if loads:
+        defrag_load.run()
 
 
 @app.command("defrag-load")

@@ -16,11 +16,14 @@ from api.kube.resources import CLUSTER_QUEUES, JOBS, LOCAL_QUEUES, WORKLOAD_PRIO
 from api.meta import find_condition, is_true, rfc3339
 from api.names import (
     ADMITTED,
+    BACKFILL,
     EVICTED,
     FINISHED,
     LAST_CHECKPOINT,
+    MAX_EXEC_TIME_LABEL,
     MINIMUM_RUN_TIME,
     MOVABLE,
+    MOVE_COST,
     MOVES_PER_DAY,
     MOVING,
     QUOTA_RESERVED,
@@ -105,6 +108,25 @@ async def test_in_a_fleet_of_small_jobs_the_gang_gets_an_nvlink_domain(site: Mak
     assert sum([moves_of(await here.workload_of(name)) for name in names]) == 1
     workload = await here.workload_of("gang")
     assert workload is not None
+    assert moves_of(workload) == 0
+
+
+async def test_nothing_moves_for_a_gang_that_loses_less_until_its_reserved_start(site: MakeSite) -> None:
+    here = site("reserved")
+    await here.open({"b1": {"r1": 2, "r2": 1}})
+    await here.change(CLUSTER_QUEUES, here.name, {"metadata": {"annotations": {BACKFILL: "true"}}}, cluster=True)
+    await here.submit(here.job("filler", 4, {REQUIRE_TOPOLOGY: RACK}))
+    assert list(await here.racks(await here.running("filler", 4))) == ["b1/r2"]
+    small = here.job("small", 1, {REQUIRE_TOPOLOGY: RACK, **MAY_MOVE, MOVE_COST: "1h"})
+    small["metadata"]["labels"][MAX_EXEC_TIME_LABEL] = "40"
+    await here.submit(small)
+    await here.running("small", 1)
+    await ended(here, "filler")
+    await here.submit(here.job("gang", 8, {REQUIRE_TOPOLOGY: RACK}))
+    await here.running("gang", 8)
+    workload = await here.workload_of("small")
+    assert workload is not None
+    assert find_condition(workload.status.conditions, MOVING) is None
     assert moves_of(workload) == 0
 
 

@@ -218,9 +218,16 @@ class MoveController:
         gang, now = self._queues.workload(key), self._now() if at is None else at
         if gang is None:
             return None, 0.0
-        latest = None if self._latest_start is None else self._latest_start(key)
+        latest = self._latest(gang)
         options = PlanOptions(self._executor.left(now), wait=None if latest is None else latest - now, bound=True)
         return await computed(partial(self._plan, gang, now, options, evict), {"workload": key})
+
+    def _latest(self, gang: EngineWorkload) -> float | None:
+        """Returns when the gang starts at the latest without moves: as reserved (cycle/backfill.py), or as forecast."""
+        held = self._queues.starts.of(gang.cluster_queue)
+        if held is not None and held[0].key == gang.key:
+            return held[1].start
+        return None if self._latest_start is None else self._latest_start(gang.key)
 
     def _plan(
         self, gang: EngineWorkload, now: float, options: PlanOptions, evict: bool, pause: Callable[[], None]
