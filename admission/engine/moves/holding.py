@@ -28,6 +28,7 @@ from admission.engine.topology.allocation.footprint import SparseAmounts
 from admission.engine.topology.tree.level import Ints
 
 Places = Mapping[str, Assignment]
+_PODS: Final = "pods"
 MOST_ORDERS: Final = 6
 """Orders in which the gang and the movers of one set are placed."""
 
@@ -50,12 +51,16 @@ class NotHeld:
 
 @dataclass(slots=True)
 class _Taken:
-    """The places found so far, by the key of the mover, and that of the gang with what the movers leave of it (`freed`)."""
+    """The places found so far, by the key of the mover, and that of the gang with what it uses beside the movers (`beside`).
+
+    `pairs` are those of the movers, the first `ahead` of them from before the gang had its place.
+    """
 
     moves: dict[str, Places] = field(default_factory=dict)
     gang: Places | None = None
     pairs: list[tuple[PlacementRequest, Assignment]] = field(default_factory=list)
-    freed: dict[str, SparseAmounts] = field(default_factory=dict)
+    ahead: int = 0
+    beside: dict[str, SparseAmounts] = field(default_factory=dict)
 
 
 class Holding:
@@ -113,46 +118,48 @@ class Holding:
                 found = self._place_gang(movers, taken) if one is None else self._place(one.requests)
             if found is None:
                 return index
-            requests = self._gang if one is None else one.requests
-            taken.pairs += [(each, found[each.pod_set.name]) for each in requests]
             if one is None:
-                taken.gang = found
+                taken.gang, taken.ahead = found, len(taken.pairs)
             else:
                 taken.moves[one.key] = found
+                taken.pairs += [(each, found[each.pod_set.name]) for each in one.requests]
         return taken
 
     @contextmanager
     def _counted(self, taken: _Taken) -> Iterator[None]:
         """Opens a trial in which the places found so far count, the gang's only as far as the movers do not leave it."""
         with self._ledger.trial(), ExitStack() as after:
-            self._ledger.placement.assume(taken.pairs)
-            for flavor, cells in taken.freed.items():
-                self._ledger.shift_free(flavor, cells, 1)
-                after.callback(self._ledger.shift_free, flavor, cells, -1)
+            self._ledger.placement.assume(taken.pairs[: taken.ahead])
+            for flavor, cells in taken.beside.items():
+                self._ledger.shift_free(flavor, cells, -1)
+                after.callback(self._ledger.shift_free, flavor, cells, 1)
+            self._ledger.placement.assume(taken.pairs[taken.ahead :])
             yield
 
     def _place_gang(self, movers: Sequence[Mover], taken: _Taken) -> Places | None:
-        """Places the gang as if the movers were gone, and notes how much of its place they leave."""
+        """Places the gang as if the movers were gone, and notes what it uses of that which is free beside them.
+
+        Amounts are noted, not the place: in a domain of several nodes, which of them its pods take depends on what is free.
+        """
         before = self._free()
         for mover in movers:
             self._ledger.simulate_removal(mover.key)
-        without = self._free()
         found = self._place(self._gang)
         if found is not None:
             self._ledger.placement.assume([(one, found[one.pod_set.name]) for one in self._gang])
-            taken.freed = _freed(before, without, self._free())
+            taken.beside = _less(before, self._free())
         return found
 
     def _free(self) -> dict[str, dict[int, Ints]]:
         """Returns what is free of the resources that the gang requests, by the column and row of each flavor's tree."""
+        names = {_PODS, *(name for one in self._gang for name in one.pod_set.requests)}
         found: dict[str, dict[int, Ints]] = {}
-        for one in self._gang:
-            tree = self._ledger.capacity.trees[one.flavor]
-            for name in one.pod_set.requests:
+        for flavor, tree in self._ledger.capacity.trees.items():
+            for name in sorted(names):
                 column = tree.columns.index.get(name)
                 free = None if column is None else tree.free(column)
                 if column is not None and free is not None:
-                    found.setdefault(one.flavor, {})[column] = free.copy()
+                    found.setdefault(flavor, {})[column] = free.copy()
         return found
 
     def _place(self, requests: Sequence[PlacementRequest]) -> Places | None:
@@ -162,19 +169,17 @@ class Holding:
         return result.assignments if result.fits else None
 
 
-def _freed(
-    before: Mapping[str, Mapping[int, Ints]],
-    without: Mapping[str, Mapping[int, Ints]],
-    after: Mapping[str, Mapping[int, Ints]],
+def _less(
+    before: Mapping[str, Mapping[int, Ints]], after: Mapping[str, Mapping[int, Ints]]
 ) -> dict[str, SparseAmounts]:
-    """Returns what the gang uses of that which the movers leave. Free amounts: with them, without them, and with the gang."""
+    """Returns by how much less is free than before, where it is less."""
     found = {}
     for flavor, columns in after.items():
         parts = []
         for column, free in columns.items():
-            both = np.minimum(without[flavor][column] - before[flavor][column], without[flavor][column] - free)
-            rows = np.flatnonzero(both > 0)
-            parts.append((np.full(len(rows), column, dtype=np.int64), rows, both[rows]))
+            less = before[flavor][column] - free if column in before.get(flavor, {}) else -free
+            rows = np.flatnonzero(less > 0)
+            parts.append((np.full(len(rows), column, dtype=np.int64), rows, less[rows]))
         found[flavor] = SparseAmounts(*(np.concatenate(each) for each in zip(*parts, strict=True)))
     return found
 

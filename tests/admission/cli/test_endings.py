@@ -134,7 +134,7 @@ def test_ctrl_c_ends_with_the_code_of_a_signal(nowhere: Path, monkeypatch: pytes
     def pressed(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(simulate, "simulate", pressed)
+    monkeypatch.setattr(simulate, "simulate_with", pressed)
     done = stowage("simulate", written(nowhere / "site.yaml", tree(), queue(), job("a")))
     assert (done.exit_code, done.stdout, done.stderr) == (130, "", "interrupted\n")
 
