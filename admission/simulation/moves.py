@@ -1,8 +1,8 @@
 """Moves in a simulation, by the controller's rules: when they are planned, what they cost, what is held, and what ends a hold.
 
 Plan, check and holds are the engine's (engine/moves). A move takes no time: the mover is at its new place at once, and spends
-its `move-cost` there before it works. One workload is planned for at a time, at most one a second. Plans are made as without
-a forecast: the controller knows no latest start either for a workload that requires a domain.
+its `move-cost` there before it works. One workload is planned for at a time, at most one a second. Of latest starts only those
+that backfill has reserved are known: the controller forecasts none either for a workload that requires a domain.
 """
 
 from __future__ import annotations
@@ -130,7 +130,9 @@ class Moves:
 
     def _planned(self, gang: Workload) -> MovePlan | None:
         self._stage.renew()
-        found = plan_with_evictions(self._world.ledger, gang, self._world.now, PlanOptions(self._left()))
+        now, start = self._world.now, self._world.queues.starts.start_of(gang)
+        options = PlanOptions(self._left(), wait=None if start is None else start - now)
+        found = plan_with_evictions(self._world.ledger, gang, now, options)
         return found if isinstance(found, MovePlan) else None
 
     def _begin(self, gang: Workload, made: MovePlan) -> bool:

@@ -17,6 +17,7 @@ from __future__ import annotations
 import gc
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from heapq import heapify, heappop, heappush
 from time import process_time
 from typing import Final
@@ -158,7 +159,7 @@ def run(nodes: int = 2000, candidates: int = 700, repeat: int = 3) -> None:
     gc.disable()
     for name, (pods, gpus, topology) in GANGS.items():
         waiting = gang(pods, gpus, topology)
-        _measured(name, lambda options, waiting=waiting: plan(ledger, waiting, NOW, options), repeat)  # type: ignore[misc]
+        _measured(name, partial(plan, ledger, waiting, NOW), repeat)
     _measured("any rack, without gang", lambda options: vacate(ledger, "gpu", RACK, NOW, options), repeat)
     gc.enable()
     if nodes <= 2000:

@@ -224,9 +224,8 @@ class MoveController:
 
     def _latest(self, gang: EngineWorkload) -> float | None:
         """Returns when the gang starts at the latest without moves: as reserved (cycle/backfill.py), or as forecast."""
-        held = self._queues.starts.of(gang.cluster_queue)
-        if held is not None and held[0].key == gang.key:
-            return held[1].start
+        if (reserved := self._queues.starts.start_of(gang)) is not None:
+            return reserved
         return None if self._latest_start is None else self._latest_start(gang.key)
 
     def _plan(

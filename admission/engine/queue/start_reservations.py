@@ -81,6 +81,11 @@ class StartReservations:
         found = self._held.get(queue)
         return None if found is None else (self._items[found[0]].workload, found[1])
 
+    def start_of(self, workload: Workload) -> float | None:
+        """Returns the start that is reserved for this workload (epoch seconds); None if none is."""
+        found = self._held.get(workload.cluster_queue)
+        return found[1].start if found is not None and found[0] == workload.key else None
+
     def all(self) -> Iterator[tuple[Workload, StartReservation]]:
         """Yields all workloads with a start reservation, in no particular order."""
         return ((self._items[key].workload, reservation) for key, reservation in self._held.values())

@@ -276,7 +276,7 @@ OTHERS = (b"hidden-train", b"hidden-more", b"hidden-next", b"hidden-lq")
 
 
 async def test_logs_hold_neither_tokens_nor_what_was_asked(caplog: pytest.LogCaptureFixture) -> None:
-    """Whoever reads the logs of the dashboard must not become its users, nor learn what they look at."""
+    """The dashboard's log has neither the tokens of its users nor what they look at."""
     caplog.set_level("DEBUG")
     secret = "eyJhbGciOiJSUzI1NiJ9.made-up.signature"
     async with served() as found:

@@ -108,7 +108,7 @@ def test_no_wrong_guess_delays_a_promised_start_long(strategy: QueueingStrategy,
 @pytest.mark.parametrize("strategy", [STRICT, BEST])
 @settings(max_examples=quick(10), deadline=None)
 @given(jobs=JOBS)
-def test_whoever_ends_within_its_guess_is_never_evicted(strategy: QueueingStrategy, jobs: list[Job]) -> None:
+def test_a_job_that_ends_within_its_guess_is_never_evicted(strategy: QueueingStrategy, jobs: list[Job]) -> None:
     right = [replace(job, guess=job.runs) for job in jobs if job.fits()]
     outcome, _ = play(right, strategy)
     assert not any(run.evictions for run in outcome.runs.values())

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache
+from typing import Any
 
 import pytest
 
@@ -111,20 +112,20 @@ def movable(made: Manifest, every: str | None = "1m", cost: str | None = "10s", 
     return made
 
 
-def story(*jobs: Manifest, per_day: str | None = None, **spec: object) -> World:
+def story(*jobs: Manifest, per_day: str | None = None, backfill: bool = False, **spec: Any) -> World:
     """Two racks of two hosts of 4 cpu."""
-    queues = queue(**spec)  # type: ignore[arg-type]
-    if per_day is not None:
-        queues[0]["metadata"]["annotations"] = {names.MOVES_PER_DAY: per_day}
+    queues = queue(**spec)
+    given = {names.MOVES_PER_DAY: per_day, names.BACKFILL: "true" if backfill else None}
+    queues[0]["metadata"]["annotations"] = {key: value for key, value in given.items() if value is not None}
     return world(tree(2, 2), queues, *jobs)
 
 
-def apart(**terms: str | None) -> list[Manifest]:
+def apart(**terms: Any) -> list[Manifest]:
     """A job of two pods in each rack, since each rack was full of it and another one, and at 60 s a gang for a whole rack."""
     return [
-        movable(job("a", 2, require=RACK, runs="10m"), **terms),  # type: ignore[arg-type]
+        movable(job("a", 2, require=RACK, runs="10m"), **terms),
         job("fill", 6, require=RACK, runs="30s"),
-        movable(job("b", 2, require=RACK, runs="10m"), **terms),  # type: ignore[arg-type]
+        movable(job("b", 2, require=RACK, runs="10m"), **terms),
         job("gang", 8, require=RACK, runs="1m", at="60s"),
     ]
 
@@ -157,6 +158,17 @@ UNMOVABLE = [job(name, 2, require=RACK, runs="10m") for name in "ab"]
 )
 def test_when_the_gang_starts(jobs: list[Manifest], per_day: str | None, starts: float) -> None:
     assert runs(story(*jobs, per_day=per_day))["gang"].admitted == starts
+
+
+@pytest.mark.parametrize(
+    ("backfill", "starts"), [pytest.param(True, 600.0, id="reserved"), pytest.param(False, 90.0, id="unknown")]
+)
+def test_nothing_moves_for_a_gang_that_loses_less_until_its_reserved_start(backfill: bool, starts: float) -> None:
+    """A move costs two hours of two devices, and eight devices wait for nine minutes."""
+    jobs = apart(cost="2h")
+    for one in jobs[:3]:
+        one["metadata"]["labels"][names.MAX_EXEC_TIME_LABEL] = "600"
+    assert runs(story(*jobs, backfill=backfill))["gang"].admitted == starts
 
 
 def test_a_simulation_ends_though_a_gang_waits_for_ever() -> None:

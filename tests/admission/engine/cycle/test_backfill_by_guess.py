@@ -1,8 +1,9 @@
-"""Backfill by learned run times: whoever outlasts its guess leaves when the head was promised to start. Issue 21, 3."""
+"""Backfill by learned run times: a workload that outlasts its guess leaves when the head was promised to start. Issue 21, 3."""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -13,9 +14,9 @@ from tests.admission.engine.builders import BEST, STRICT, Cluster, admitted, hos
 from tests.admission.engine.cycle.test_backfill import at, timed, told
 
 
-def guessed(key: str, cpus: int, guess: float | None, **more: int | str | bool) -> Workload:
+def guessed(key: str, cpus: int, guess: float | None, **more: Any) -> Workload:
     """A workload without a time limit that is expected to run so long."""
-    return replace(timed(key, cpus, None, **more), guess=guess)  # type: ignore[arg-type]
+    return replace(timed(key, cpus, None, **more), guess=guess)
 
 
 def by_guess(
@@ -74,8 +75,8 @@ def test_workloads_that_overtake(strategy: QueueingStrategy, behind: Workload, o
         ),
     ],
 )
-def test_workloads_that_do_not(spec: dict[str, object], behind: Workload, says: str) -> None:
-    cluster = flat(replace(by_guess(any=10), **spec))  # type: ignore[arg-type]
+def test_workloads_that_do_not(spec: dict[str, Any], behind: Workload, says: str) -> None:
+    cluster = flat(replace(by_guess(any=10), **spec))
     cluster.tell(BIG, behind)
     report = cluster.cycle(now=10)
     assert admitted(report) == []
@@ -195,7 +196,7 @@ def test_a_queue_that_allows_it_respects_the_head_of_one_that_does_not() -> None
     assert evicted(cluster.cycle(now=60)) == {"big": ["w"]}
 
 
-def test_a_gang_gets_its_rack_and_whoever_is_elsewhere_runs_on() -> None:
+def test_a_gang_gets_its_rack_and_a_job_elsewhere_runs_on() -> None:
     """Both overtook it by their guess; only one is in the rack that the gang gets."""
     hosts = [host(f"{rack}{n}", rack, 4) for rack in "xy" for n in range(2)]
     cluster = Cluster(racks(), *hosts, by_guess(tas=99))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from random import Random
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -80,8 +81,8 @@ NEEDS_BOTH = {"equal": Running({"h0": 1}, priority=10), "low": Running({"h1": 2}
         pytest.param(LOWER, {"priority": 0}, id="nobody is less important"),
     ],
 )
-def test_nobody_is_evicted_whom_the_policy_protects(within: str, change: dict[str, object]) -> None:
-    found = plan(cluster(NEEDS_BOTH, own(within=within)), replace(urgent(), **change), NOW, BOTH)  # type: ignore[arg-type]
+def test_nobody_is_evicted_whom_the_policy_protects(within: str, change: dict[str, Any]) -> None:
+    found = plan(cluster(NEEDS_BOTH, own(within=within)), replace(urgent(), **change), NOW, BOTH)
     assert isinstance(found, NoPlan)
 
 
