@@ -14,8 +14,7 @@ import os
 import subprocess
 import sys
 import tarfile
-from collections.abc import AsyncIterator, Callable
-from dataclasses import dataclass
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -31,104 +30,22 @@ from admission.cli.support_bundle import run as run_bundle
 from admission.cli.topology import InitArguments
 from admission.cli.topology import run as run_init
 from admission.doctor.report import Report
-from admission.settings import WebhookSection
 from admission.world.rules import WorldRules
 from api.kube.resources import Resource
-from api.names import GROUP, HOSTNAME_LABEL, STOWAGE
+from api.names import GROUP, STOWAGE
 from hack.controlplane.build import Tools
 from hack.controlplane.cluster import ControlPlane
-from hack.controlplane.nodes import node
 from hack.controlplane.options import ClusterOptions
 from tests.admission.levels.test_plan import CLOUDS
 from tests.builders import pod_template
 from tests.crds import crd_of
-from tests.scenarios.site import BLOCK, RACK, eventually
-from tests.scenarios.site import GROUP as POOL
-from tests.scenarios.stage import Stage, point_webhooks, real
+from tests.e2e.doctor_faults import CASES, KUEUE, Breaks, creates
+from tests.e2e.doctor_site import NODES, OBJECTS, OURS, Kubelet, Obj, kueue
+from tests.scenarios.site import RACK, eventually
+from tests.scenarios.stage import real
 
 in_loop = pytest.mark.asyncio(loop_scope="module")
 CONTROL_PLANE = ClusterOptions()
-OURS = "stowage-system"
-Obj = dict[str, Any]
-TAINT = {"key": "dedicated", "value": "train", "effect": "NoSchedule"}
-RESTARTED = "kubectl.kubernetes.io/restartedAt"
-
-
-def train(name: str, block: str, rack: str) -> Obj:
-    return node(name, {POOL: "train", BLOCK: block, RACK: rack}, taints=[TAINT])
-
-
-NODES = [
-    *(train(f"n{number}", "b1", "r1") for number in range(3)),
-    train("n3", "b1", "r2"),
-    node("n4", {"node-role.kubernetes.io/control-plane": ""}),
-    node("n5", {"serves": "others"}),
-]
-
-
-def kueue(kind: str, name: str, spec: Obj, **meta: str) -> Obj:
-    return {"apiVersion": f"{GROUP}/v1beta2", "kind": kind, "metadata": {"name": name, **meta}, "spec": spec}
-
-
-def queue(name: str, flavor: str, cpu: str, **spec: Any) -> Obj:
-    resources = [{"name": "cpu", "nominalQuota": cpu}]
-    group = {"coveredResources": ["cpu"], "flavors": [{"name": flavor, "resources": resources}]}
-    return kueue("ClusterQueue", name, {"namespaceSelector": {}, "resourceGroups": [group], **spec})
-
-
-OBJECTS = [
-    kueue("Topology", "racks", {"levels": [{"nodeLabel": level} for level in (BLOCK, RACK, HOSTNAME_LABEL)]}),
-    kueue(
-        "ResourceFlavor",
-        "train",
-        {
-            "nodeLabels": {POOL: "train"},
-            "nodeTaints": [TAINT],
-            "tolerations": [{**TAINT, "operator": "Equal"}],
-            "topologyName": "racks",
-        },
-    ),
-    kueue("ResourceFlavor", "serve", {"nodeLabels": {"serves": "others"}}),
-    queue("research", "train", "64", cohortName="all"),
-    queue("guests", "train", "0", cohortName="all"),
-    queue("services", "serve", "16"),
-    kueue("LocalQueue", "research", {"clusterQueue": "research"}, namespace="default"),
-    {
-        "apiVersion": "batch/v1",
-        "kind": "Job",
-        "metadata": {"name": "run", "namespace": "default", "labels": {f"{GROUP}/queue-name": "research"}},
-        "spec": {"parallelism": 2, "completions": 2, "completionMode": "Indexed", "template": pod_template()},
-    },
-]
-"""A site where nothing is wrong, with a job that runs."""
-
-
-@dataclass
-class Kubelet:
-    """Starts and ends the processes as the Deployments ask, and gives new webhook configurations their address."""
-
-    cluster: ControlPlane
-    stage: Stage
-    seen: dict[str, str]
-
-    async def catch_up(self) -> None:
-        """Does what has changed since."""
-        found = json.loads(self.cluster.kubectl("get", "deploy", "-n", OURS, "-o", "json"))["items"]
-        for deployment in found:
-            name = deployment["metadata"]["name"].removeprefix("stowage-")
-            child = self.stage.processes.children[name]
-            runs = child.process is not None and child.process.returncode is None
-            annotations = deployment["spec"]["template"]["metadata"].get("annotations") or {}
-            anew = self.seen.setdefault(name, "") != annotations.get(RESTARTED, "")
-            self.seen[name] = annotations.get(RESTARTED, "")
-            if runs and (anew or not deployment["spec"]["replicas"]):
-                await child.stop()
-            if deployment["spec"]["replicas"] and (anew or not runs):
-                await self.stage.processes.restart(name)
-        names = WebhookSection().mutating_configuration, WebhookSection().validating_configuration
-        every = self.cluster.kubectl("get", "mutatingwebhookconfiguration,validatingwebhookconfiguration", "-o", "name")
-        if all(f"/{name}" in every for name in names):
-            await point_webhooks(self.stage.kube, self.stage.processes.webhook_url, *names)
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
@@ -286,247 +203,6 @@ async def test_a_support_bundle_has_all_but_what_no_kubelet_serves(kubelet: Kube
     assert {*wanted, "objects/pods.core.json", "objects/events.core.json"} <= names
     told = err.file.getvalue().splitlines()[:-1]  # type: ignore[attr-defined]  # a StringIO
     assert {line.partition("/")[0] for line in told} == {"logs", "metrics"}
-
-
-# ---- one fault at a time
-
-Breaks = Callable[[Kubelet], Any]
-
-
-def kubectl(*words: str, stdin: str | None = None) -> Breaks:
-    return lambda kubelet: kubelet.cluster.kubectl(*words, stdin=stdin)
-
-
-def patch(kind: str, name: str, body: Any, *words: str) -> Breaks:
-    how = "json" if isinstance(body, list) else "merge"
-    return kubectl("patch", kind, name, f"--type={how}", "-p", json.dumps(body), *words)
-
-
-def label(name: str, *words: str) -> Breaks:
-    return kubectl("label", "--overwrite", "node", name, *words)
-
-
-async def crash(kubelet: Kubelet) -> None:
-    await kubelet.stage.processes.crash("webhook")
-
-
-async def stop(kubelet: Kubelet) -> None:
-    kubelet.cluster.kubectl("scale", "-n", OURS, "deployment/stowage-webhook", "--replicas=0")
-    await kubelet.catch_up()
-
-    async def gone() -> bool:
-        said = kubelet.cluster.kubectl("get", "-n", OURS, "deployment/stowage-webhook", "-o", "json")
-        return not json.loads(said)["status"].get("availableReplicas")
-
-    await eventually("the webhook's pods are gone", gone)
-
-
-STRANGER = {"name": "stranger", "namespace": "default"}
-FOREIGN_POD = {
-    "apiVersion": "v1",
-    "kind": "Pod",
-    "metadata": STRANGER,
-    "spec": {**pod_template()["spec"], "nodeName": "n0", "tolerations": [{"operator": "Exists"}]},
-}
-OWNER = {"apiVersion": "example.com/v1", "kind": "Gone", "name": "gone", "uid": "0-0-0", "controller": True}
-LEFTOVER = kueue(
-    "Workload", "left", {"queueName": "research", "podSets": [{"name": "main", "count": 1, "template": pod_template()}]}
-)
-LEFTOVER["metadata"] |= {"namespace": "default", "ownerReferences": [OWNER]}
-TRAIN_CRD = {
-    "apiVersion": "apiextensions.k8s.io/v1",
-    "kind": "CustomResourceDefinition",
-    "metadata": {"name": "trains.example.com"},
-    "spec": {
-        "group": "example.com",
-        "scope": "Namespaced",
-        "names": {"kind": "Train", "plural": "trains", "singular": "train", "listKind": "TrainList"},
-        "versions": [
-            {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": {"type": "object"}}}
-        ],
-    },
-}
-TRAIN = {
-    "apiVersion": "example.com/v1",
-    "kind": "Train",
-    "metadata": {"name": "t", "namespace": "default", "labels": {f"{GROUP}/queue-name": "research"}},
-}
-KUEUE: Obj = {
-    "apiVersion": "apps/v1",
-    "kind": "Deployment",
-    "metadata": {"name": "kueue-controller-manager", "namespace": "default"},
-    "spec": {
-        "replicas": 1,
-        "selector": {"matchLabels": {"app": "kueue"}},
-        "template": {
-            "metadata": {"labels": {"app": "kueue"}},
-            "spec": {"containers": [{"name": "manager", "image": "kueue"}]},
-        },
-    },
-}
-
-
-def creates(*objects: Obj) -> Breaks:
-    return kubectl("apply", "--server-side", "-f", "-", stdin=yaml.safe_dump_all(copy.deepcopy(list(objects))))
-
-
-async def declares(kubelet: Kubelet) -> None:
-    creates(TRAIN_CRD)(kubelet)
-    kubelet.cluster.kubectl("wait", "--for=condition=Established", "crd/trains.example.com")
-    creates(TRAIN)(kubelet)
-
-
-async def unset_ca(kubelet: Kubelet) -> None:
-    """Of a CRD that no dry run needs; the webhook looks after its CA once an hour, until it is started anew."""
-    child = kubelet.stage.processes.children["webhook"]
-    before = child.environment
-    child.environment = {**before, "STOWAGE_WEBHOOK__CERTIFICATE_PERIOD": "3600"}
-    await child.stop()
-    await kubelet.stage.processes.restart("webhook")
-    child.environment = before
-    conversion = {"webhook": {"clientConfig": {"caBundle": None}}}
-    patch("crd", f"workloadpriorityclasses.{GROUP}", {"spec": {"conversion": conversion}})(kubelet)
-
-
-def config(addition: str) -> Breaks:
-    """Adds to the settings of controller and webhook."""
-
-    def change(kubelet: Kubelet) -> None:
-        names = kubelet.cluster.kubectl("get", "cm", "-n", OURS, "-o", "name").split()
-        name = next(each for each in names if "stowage-config" in each)
-        text = json.loads(kubelet.cluster.kubectl("get", "-n", OURS, name, "-o", "json"))["data"]["admission.yaml"]
-        body = json.dumps({"data": {"admission.yaml": f"{text}\n{addition}\n"}})
-        kubelet.cluster.kubectl("patch", "-n", OURS, name, "--type=merge", "-p", body)
-
-    return change
-
-
-FIRST_QUOTA = "/spec/resourceGroups/0/flavors/0"
-HELD = {"spec": {"holderIdentity": "ghost", "leaseDurationSeconds": 3600}}
-CASES = [
-    pytest.param(
-        kubectl("delete", "crd", "jobkinds.stowage.dev"),
-        "crds",
-        "CustomResourceDefinition jobkinds.stowage.dev",
-        id="a CRD is missing",
-    ),
-    pytest.param(stop, "deployments", "Deployment stowage-webhook", id="a Deployment has no replicas"),
-    pytest.param(crash, "webhook-answers", "webhook stowage-webhook", id="the webhook does not answer"),
-    pytest.param(
-        kubectl("delete", "validatingwebhookconfiguration", "stowage-validating-webhook-configuration"),
-        "webhook-configurations",
-        "ValidatingWebhookConfiguration stowage-validating-webhook-configuration",
-        id="a webhook configuration is missing",
-    ),
-    pytest.param(
-        kubectl("delete", "clusterrolebinding", "stowage-ungater"),
-        "rights",
-        "ServiceAccount stowage-ungater",
-        id="rights are missing",
-    ),
-    pytest.param(
-        patch("lease", "stowage-ungater", HELD, "-n", OURS),
-        "leases",
-        "Lease stowage-ungater",
-        id="a lease is held by a ghost",
-    ),
-    pytest.param(
-        config("objectRetentionPolicies: {workloads: {afterDeactivatedByKueue: 1h}}"),
-        "settings-contradict",
-        "settings objectRetentionPolicies.workloads.afterDeactivatedByKueue",
-        id="a setting lacks its rights",
-    ),
-    pytest.param(
-        creates(KUEUE), "other-controllers", "Deployment default/kueue-controller-manager", id="Kueue runs too"
-    ),
-    pytest.param(
-        patch("clusterqueue", "services", [{"op": "replace", "path": f"{FIRST_QUOTA}/name", "value": "serv"}]),
-        "queues-without-flavors",
-        "ClusterQueue services",
-        id="a queue names no flavor",
-    ),
-    pytest.param(label("n5", "serves-"), "flavors-without-nodes", "ResourceFlavor serve", id="a flavor has no node"),
-    pytest.param(label("n0", f"{BLOCK}-"), "nodes-without-levels", "Node n0", id="a node has no block"),
-    pytest.param(label("n1", f"{BLOCK}=b2"), "nodes-contradict", "Node n1", id="a rack is in two blocks"),
-    pytest.param(creates(FOREIGN_POD), "foreign-pods", "Pod default/stranger", id="a foreign pod"),
-    pytest.param(
-        patch(
-            "clusterqueue", "guests", [{"op": "add", "path": f"{FIRST_QUOTA}/resources/0/borrowingLimit", "value": "0"}]
-        ),
-        "cohorts-starve",
-        "ClusterQueue guests",
-        id="a queue may not borrow",
-    ),
-    pytest.param(creates(LEFTOVER), "leftover-workloads", "Workload default/left", id="a Workload is left over"),
-    pytest.param(declares, "kinds-without-declaration", "Train default/t", id="a kind is not declared"),
-    pytest.param(
-        label("n3", "serves=others"), "flavors-overlap", "ResourceFlavor train", id="two flavors share a node"
-    ),
-    pytest.param(
-        patch("crd", "jobkinds.stowage.dev", [{"op": "replace", "path": "/spec/versions/0/served", "value": False}]),
-        "crds",
-        "CustomResourceDefinition jobkinds.stowage.dev",
-        id="a version is not served",
-    ),
-    pytest.param(
-        unset_ca,
-        "webhook-certificates",
-        f"CustomResourceDefinition workloadpriorityclasses.{GROUP}",
-        id="a CRD has no CA",
-    ),
-    pytest.param(
-        kubectl("delete", "clusterrole", "stowage-controller"),
-        "rights",
-        "ServiceAccount stowage-controller",
-        id="a role is missing",
-    ),
-    pytest.param(
-        patch("clusterqueue", "services", {"spec": {"resourceGroups": None}}),
-        "queues-without-flavors",
-        "ClusterQueue services",
-        id="a queue has no flavor",
-    ),
-    pytest.param(
-        creates(kueue("LocalQueue", "lost", {"clusterQueue": "none"}, namespace="default")),
-        "queues-without-target",
-        "LocalQueue default/lost",
-        id="a LocalQueue leads nowhere",
-    ),
-    pytest.param(
-        creates(kueue("ResourceFlavor", "late", {"nodeLabels": {"pool": "late"}, "topologyName": "late"})),
-        "flavors-without-topology",
-        "ResourceFlavor late",
-        id="a flavor names no Topology",
-    ),
-    pytest.param(label("n2", f"{HOSTNAME_LABEL}=n1"), "nodes-contradict", "Node n2", id="two nodes have one hostname"),
-    pytest.param(
-        creates(
-            kueue("Cohort", "left", {"parentName": "right"}),
-            kueue("Cohort", "right", {"parentName": "left"}),
-        ),
-        "cohorts-cycle",
-        "Cohort left",
-        id="cohorts are each other's parents",
-    ),
-    pytest.param(
-        creates(
-            {
-                "apiVersion": f"{STOWAGE}/v1alpha1",
-                "kind": "JobKind",
-                "metadata": {"name": "ghosts.example.com"},
-                "spec": {
-                    **yaml.safe_load((CONFIG / "samples" / "job-kind.yaml").read_text())["spec"],
-                    "plural": "ghosts",
-                    "kind": "Ghost",
-                },
-            }
-        ),
-        "jobkinds-inactive",
-        "JobKind ghosts.example.com",
-        id="a JobKind's kind is not served",
-    ),
-]
-"""Each leaves a site where nothing is wrong, if not the same."""
 
 
 @pytest.mark.parametrize(("breaks", "check", "object_"), CASES)
