@@ -281,8 +281,9 @@ class Backfill:
         """
         if not queue.backfill:
             return []
-        found = [one for key in self._overdue() - leaving if (one := self._ledger.workload(key)) is not None]
-        found = [one for one in found if one.yields is not None and one.time_limit is None and not one.evicted]
+        due = [key for key, at in self._ledger.allocations.yielding.items() if at <= self._now and key not in leaving]
+        found = [one for key in due if (one := self._ledger.workload(key)) is not None]
+        found = [one for one in found if one.time_limit is None and not one.evicted]
         return sorted(found, key=lambda one: (-one.priority, one.reserved or self._now, one.key))
 
     def _overdue(self) -> frozenset[str]:

@@ -32,6 +32,8 @@ class Allocations:
     def __init__(self, capacity: Capacity, flavors: Mapping[str, Flavor], journal: Journal) -> None:
         self.by_workload: dict[str, Allocation] = {}
         self.by_queue: dict[str, set[str]] = {}
+        self.yielding: dict[str, float] = {}
+        """The workloads that overtook another one, by key, with `Workload.yields`."""
         self.pods: dict[str, BoundPod] = {}
         self._capacity = capacity
         self._flavors = flavors
@@ -56,6 +58,7 @@ class Allocations:
                 break
         self._journal.put(self.by_workload, workload.key, allocation)
         self._journal.file(self.by_queue, admission.cluster_queue, workload.key)
+        self._note_yields(workload)
         self._shift(allocation, +1)
         for pod in sorted(self._pods_of.get(workload.key, ())):
             self._unsettle(pod)
@@ -89,6 +92,13 @@ class Allocations:
         allocation = self.by_workload[workload.key]
         if allocation.workload != workload:
             self._journal.put(self.by_workload, workload.key, replace(allocation, workload=workload))
+            self._note_yields(workload)
+
+    def _note_yields(self, workload: Workload) -> None:
+        if workload.yields is not None:
+            self._journal.put(self.yielding, workload.key, workload.yields)
+        else:
+            self._journal.drop(self.yielding, workload.key)
 
     def release(self, key: str) -> Admission | None:
         """Releases the workload's admission and return it; None if it has none. Its bound pods become foreign."""
@@ -102,6 +112,7 @@ class Allocations:
             self._unsettle(pod)
         self._journal.drop(self.by_workload, key)
         self._journal.unfile(self.by_queue, allocation.admission.cluster_queue, key)
+        self._journal.drop(self.yielding, key)
         for pod in pods:
             self._settle(pod)
         self._shift(allocation, -1)
