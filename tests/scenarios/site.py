@@ -10,6 +10,7 @@ import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypeVar
 
 from api.errors import AlreadyExists, Conflict, NotFound
@@ -29,7 +30,7 @@ from api.kube.resources import (
     WORKLOADS,
     Resource,
 )
-from api.meta import find_condition
+from api.meta import find_condition, parse_time
 from api.names import ADMITTED, API_VERSION, HOSTNAME_LABEL, QUEUE_NAME_LABEL, QUOTA_RESERVED
 from api.workloads import Workload
 from tests.scenarios.stage_processes import fallen
@@ -183,6 +184,17 @@ class Site:
     async def submit(self, job: Mapping[str, Any]) -> dict[str, Any]:
         """Creates a Job."""
         return await self.make(JOBS, job)
+
+    async def a_second_after(self, *jobs: str) -> None:
+        """Waits until what is created now is younger than the Workloads of these jobs: creation times are whole seconds,
+        and of two workloads of the same second the one with the smaller UID comes first."""
+        workloads = [await eventually(f"Workload of {job}", partial(self.workload_of, job)) for job in jobs]
+        made = [parse_time(workload.metadata.creation_timestamp) or 0.0 for workload in workloads]
+
+        async def later() -> bool:
+            return time.time() >= max(made) + 1
+
+        await eventually("the next second", later)
 
     # ---- looking
 

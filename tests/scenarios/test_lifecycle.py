@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from functools import partial
 from typing import Any
 
 import pytest
@@ -12,7 +11,7 @@ import pytest
 from admission.controllers.conditions import with_condition
 from api.kube.client import PatchKind
 from api.kube.resources import ADMISSION_CHECKS, CLUSTER_QUEUES, EVENTS, LOCAL_QUEUES, WORKLOADS
-from api.meta import find_condition, is_true, parse_time, rfc3339
+from api.meta import find_condition, is_true, rfc3339
 from api.names import (
     COMPLETIONS_EQUAL_PARALLELISM,
     EVICTED,
@@ -81,17 +80,6 @@ async def counted(here: Site, wanted: tuple[int, int, int]) -> None:
     await eventually(f"pending, reserving, admitted {wanted}", check)
 
 
-async def a_second_after(here: Site, *jobs: str) -> None:
-    """Whose turn it is goes by the second in which its Workload was made."""
-    workloads = [await eventually(f"Workload of {job}", partial(here.workload_of, job)) for job in jobs]
-    made = [parse_time(workload.metadata.creation_timestamp) or 0.0 for workload in workloads]
-
-    async def later() -> bool:
-        return time.time() >= max(made) + 1
-
-    await eventually("the next second", later)
-
-
 async def test_a_queue_is_drained_and_comes_back(site: MakeSite) -> None:
     here = site("drain")
     await here.open(RACK_OF_TWO)
@@ -100,7 +88,7 @@ async def test_a_queue_is_drained_and_comes_back(site: MakeSite) -> None:
         await here.submit(here.job(job, 4, {REQUIRE_TOPOLOGY: RACK}))
     for job in jobs:
         await here.running(job, 4)
-    await a_second_after(here, *jobs)
+    await here.a_second_after(*jobs)
     await here.submit(here.job("late", 4, {REQUIRE_TOPOLOGY: RACK}))
     await counted(here, (1, 2, 2))
     await here.change(CLUSTER_QUEUES, here.name, {"spec": {"stopPolicy": "Hold"}}, cluster=True)

@@ -98,6 +98,7 @@ async def test_a_queue_without_the_mode_admits_the_oldest(site: Callable[[str], 
     await here.running("many-0", 1)
     await here.submit(here.job("many-1", 1, gpus=4))
     await here.waits("many-1", "WaitingForQuota", "")
+    await here.a_second_after("many-1")
     await here.submit(here.job("few-0", 1, gpus=4, queue="few"))
     await here.waits("few-0", "WaitingForQuota", "")
     assert await past(here, "few") == {}
