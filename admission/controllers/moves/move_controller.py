@@ -99,14 +99,14 @@ class MoveController:
         async with asyncio.TaskGroup() as writes:
             while True:
                 try:
-                    spent = await self._round(writes)
+                    spent = await self.look(writes)
                 except Exception:
                     # Whatever one plan causes, admission goes on, and so do later plans.
                     log.exception("a round of moves failed")
                     spent = _LOOK
                 await self._rest(max(_LOOK, _REST * spent))
 
-    async def _round(self, writes: asyncio.TaskGroup) -> float:
+    async def look(self, writes: asyncio.TaskGroup) -> float:
         """Plans for one waiting workload, and for Topologies that ask for it; returns the seconds of computation."""
         self._end_overdue()
         for key in list(self._deferred):
