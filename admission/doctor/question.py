@@ -12,4 +12,5 @@ class Question(StrEnum):
     ADMISSION = "an answer of the webhook"
     CONVERSION = "a conversion by the webhook"
     OWNERS = "owners of Workloads"
+    POD_OWNERS = "owners of pods"
     UNMANAGED = "objects of other kinds that name a queue"

@@ -16,9 +16,11 @@ import msgspec
 
 from admission.doctor.expected import Expected, Right, granted
 from admission.doctor.finding import Check
+from admission.doctor.pod_facts import ListedPod, pod_facts
+from admission.doctor.pod_owners import follow
 from admission.doctor.question import Question
 from admission.doctor.unmanaged import unmanaged_objects
-from admission.doctor.view import ListedPod, Obj, View, name_of, namespace_of, pod_facts
+from admission.doctor.view import Obj, View, name_of, namespace_of
 from admission.integrations.owners import owner_resources
 from api.errors import ApiError, NotFound, StowageError
 from api.kube.access import ACCESS_REVIEWS
@@ -27,6 +29,7 @@ from api.kube.decode import DECODE_ERRORS
 from api.kube.resources import (
     CONFIG_MAPS,
     CRDS,
+    DAEMON_SETS,
     DEPLOYMENTS,
     JOB_KINDS,
     LEASES,
@@ -94,6 +97,7 @@ async def look(
         Question.ADMISSION: lambda: reader.probe(Question.ADMISSION),
         Question.CONVERSION: lambda: reader.probe(Question.CONVERSION),
         Question.OWNERS: reader.owners,
+        Question.POD_OWNERS: reader.pod_owners,
         Question.UNMANAGED: reader.unmanaged,
     }
     for question in (each for each in wanted if isinstance(each, Question)):
@@ -276,6 +280,13 @@ class _Reader:
             await self.listed(resource)
         return self._objects[resource]
 
+    async def pod_owners(self) -> None:
+        """Follows the owners of pods that name no Workload."""
+        looked = await follow(self._kube, self._view.pods, (*owner_resources(), *await self._declared()))
+        self._view.parents, self._view.unfollowed = looked.parents, frozenset(looked.unfollowed)
+        if looked.gap:
+            self._gaps[Question.POD_OWNERS] = looked.gap
+
     async def unmanaged(self) -> None:
         """Finds objects that name a queue and are of a kind that Stowage does not manage."""
         declared = {(kind.group, kind.kind) for kind in await self._declared()}
@@ -307,7 +318,11 @@ def _slim(resource: Resource, obj: Obj, namespace: str) -> Obj:
     (metadata.get("annotations") or {}).pop(_LAST_APPLIED, None)
     spec, status = obj.get("spec") or {}, obj.get("status") or {}
     if resource is WORKLOADS:
-        obj["spec"], obj["status"] = {}, {"conditions": status.get("conditions") or []}
+        sizes = [{"name": each.get("name"), "count": each.get("count", 1)} for each in spec.get("podSets") or ()]
+        kept = ("conditions", "admission", "unhealthyNodes")
+        obj["spec"], obj["status"] = {"podSets": sizes}, {key: status[key] for key in kept if key in status}
+    elif resource is DAEMON_SETS:
+        obj["spec"], obj["status"] = {}, {}
     elif resource is NODES:
         obj["spec"], obj["status"] = {}, {"allocatable": status.get("allocatable") or {}}
     elif resource is CRDS and spec.get("group") not in _CHECKED_GROUPS:

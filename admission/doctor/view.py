@@ -9,84 +9,17 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-import msgspec
-
 from admission.doctor.expected import Expected, Right
+from admission.doctor.pod_facts import PodFacts
 from admission.doctor.question import Question
 from api.errors import InvalidQuantity
 from api.kube.resources import CLUSTER_QUEUES, NODES, RESOURCE_FLAVORS, TOPOLOGIES, Resource
-from api.names import (
-    ELASTIC_QUOTA_LABEL,
-    GANG_MADE,
-    MANAGED_LABEL,
-    PODSET_LABEL,
-    TOPOLOGY_WORKLOAD,
-    WORKLOAD_ANNOTATION,
-    WORKLOAD_SLICE_NAME,
-)
+from api.names import ELASTIC_QUOTA_LABEL, GANG_MADE
 from api.quantity import parse_list
 
 Obj = dict[str, Any]
 CONTROLLER, UNGATER, WEBHOOK = "stowage-controller", "stowage-ungater", "stowage-webhook"
-_OURS = frozenset((WORKLOAD_ANNOTATION, TOPOLOGY_WORKLOAD, WORKLOAD_SLICE_NAME))
 _MADE = frozenset((GANG_MADE, ELASTIC_QUOTA_LABEL))
-_ENDED = frozenset(("Succeeded", "Failed"))
-
-
-class Owner(msgspec.Struct, rename="camel", frozen=True, gc=False):
-    """One owner reference of a pod."""
-
-    kind: str = ""
-    controller: bool = False
-
-
-class PodMeta(msgspec.Struct, rename="camel", frozen=True, gc=False):
-    """The metadata of a pod that tells whose it is."""
-
-    name: str = ""
-    namespace: str = ""
-    labels: dict[str, str] = msgspec.field(default_factory=dict)
-    annotations: dict[str, str] = msgspec.field(default_factory=dict)
-    owner_references: tuple[Owner, ...] = ()
-
-
-class PodSpec(msgspec.Struct, rename="camel", frozen=True, gc=False):
-    """Where a pod runs."""
-
-    node_name: str = ""
-
-
-class PodStatus(msgspec.Struct, rename="camel", frozen=True, gc=False):
-    """Whether a pod has ended."""
-
-    phase: str = ""
-
-
-class ListedPod(msgspec.Struct, rename="camel", frozen=True, gc=False):
-    """A pod as listed; the reader keeps only `PodFacts`."""
-
-    metadata: PodMeta
-    spec: PodSpec = PodSpec()
-    status: PodStatus = PodStatus()
-
-
-class PodFacts(msgspec.Struct, frozen=True, gc=False):
-    """A bound pod that has not ended. `foreign` means that it belongs to no Workload, DaemonSet or node."""
-
-    namespace: str
-    name: str
-    node: str
-    foreign: bool
-
-
-def pod_facts(pod: ListedPod) -> PodFacts | None:
-    """Returns the facts of a pod, None for one that occupies no node."""
-    meta = pod.metadata
-    if not pod.spec.node_name or pod.status.phase in _ENDED:
-        return None
-    ours = bool(_OURS & meta.annotations.keys()) or PODSET_LABEL in meta.labels or MANAGED_LABEL in meta.labels
-    of_node = any(owner.kind in ("DaemonSet", "Node") for owner in meta.owner_references)
-    return PodFacts(meta.namespace, meta.name, pod.spec.node_name, not ours and not of_node)
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +39,8 @@ class View:
     `now` is the API server's time in epoch seconds. `unread` says for each kind or question why it could not be read, `gaps`
     what part of it could not; `cut` lists kinds of which only the first objects were read. `refused` are rights that a process
     lacks. `answers` has the error of each question to the webhook, empty if it answered. `owners` maps (group, kind) to the
-    UIDs that exist, None if the kind is not served.
+    UIDs that exist, None if the kind is not served. `parents` maps the UID of a pod's owner to that of its own controller,
+    empty if it has none; `unfollowed` has the UIDs of owners that were not looked up.
     """
 
     namespace: str
@@ -121,6 +55,8 @@ class View:
     refused: Sequence[Right] = ()
     answers: Mapping[Question, str] = field(default_factory=dict)
     owners: Mapping[tuple[str, str], frozenset[str] | None] = field(default_factory=dict)
+    parents: Mapping[str, str] = field(default_factory=dict)
+    unfollowed: frozenset[str] = frozenset()
     unmanaged: Sequence[Unmanaged] = ()
 
     def of(self, resource: Resource) -> Sequence[Obj]:

@@ -11,7 +11,15 @@ import pytest
 import yaml
 
 from admission.cli.install import CONFIG
-from api.names import GROUP, HOSTNAME_LABEL, STOWAGE
+from api.names import (
+    GROUP,
+    HOSTNAME_LABEL,
+    MANAGED_LABEL,
+    PODSET_LABEL,
+    STOWAGE,
+    TOPOLOGY_WORKLOAD,
+    WORKLOAD_ANNOTATION,
+)
 from tests.builders import pod_template
 from tests.e2e.doctor_site import OURS, Kubelet, Obj, kueue
 from tests.scenarios.site import BLOCK, eventually
@@ -96,6 +104,21 @@ def creates(*objects: Obj) -> Breaks:
     return kubectl("apply", "--server-side", "-f", "-", stdin=yaml.safe_dump_all(copy.deepcopy(list(objects))))
 
 
+def disguise(kubelet: Kubelet) -> None:
+    """A foreign pod with all marks of the pods of the job that runs."""
+    listed = json.loads(kubelet.cluster.kubectl("get", "workloads", "-n", "default", "-o", "json"))["items"]
+    (name,) = (
+        one["metadata"]["name"]
+        for one in listed
+        if [owner["name"] for owner in one["metadata"].get("ownerReferences") or ()] == ["run"]
+    )
+    marks = {
+        "labels": {PODSET_LABEL: "main", MANAGED_LABEL: "true"},
+        "annotations": {WORKLOAD_ANNOTATION: name, TOPOLOGY_WORKLOAD: name},
+    }
+    creates({**FOREIGN_POD, "metadata": {**STRANGER, "name": "disguised", **marks}})(kubelet)
+
+
 async def declares(kubelet: Kubelet) -> None:
     creates(TRAIN_CRD)(kubelet)
     kubelet.cluster.kubectl("wait", "--for=condition=Established", "crd/trains.example.com")
@@ -175,6 +198,7 @@ CASES = [
     pytest.param(label("n0", f"{BLOCK}-"), "nodes-without-levels", "Node n0", id="a node has no block"),
     pytest.param(label("n1", f"{BLOCK}=b2"), "nodes-contradict", "Node n1", id="a rack is in two blocks"),
     pytest.param(creates(FOREIGN_POD), "foreign-pods", "Pod default/stranger", id="a foreign pod"),
+    pytest.param(disguise, "foreign-pods", "Pod default/disguised", id="a foreign pod with the marks of a job's pods"),
     pytest.param(
         patch(
             "clusterqueue", "guests", [{"op": "add", "path": f"{FIRST_QUOTA}/resources/0/borrowingLimit", "value": "0"}]

@@ -14,9 +14,10 @@ from admission.cli.install import CONFIG
 from admission.controllers.pods import freequeue
 from admission.doctor.checks import ALL
 from admission.doctor.finding import Check, Finding
+from admission.doctor.pod_facts import PodFacts
 from admission.doctor.question import Question
 from admission.doctor.report import Report, examined
-from admission.doctor.view import CONTROLLER, UNGATER, WEBHOOK, PodFacts, Unmanaged, View, name_of
+from admission.doctor.view import CONTROLLER, UNGATER, WEBHOOK, Unmanaged, View, name_of
 from api.kube import resources as kinds
 from api.manifests import read
 from api.meta import rfc3339
@@ -366,9 +367,7 @@ CASES: dict[str, Case] = {
         f"kubectl label --overwrite nodes n1 {HOSTNAME_LABEL}=n1",
     ),
     "a foreign pod": (
-        healthy.view(
-            pods=[PodFacts("a", "p", "n0", True), PodFacts("a", "ours", "n0", False), PodFacts("a", "q", "n4", True)]
-        ),
+        healthy.view(pods=[PodFacts("a", "p", "n0"), PodFacts("a", "q", "n4")]),
         "foreign-pods",
         "kubectl -n a delete pod p",
     ),
@@ -531,7 +530,6 @@ SOUND: dict[str, View] = {
             ]
         )
     ),
-    "a DaemonSet's pod on an exclusive node": healthy.view(pods=[PodFacts("a", "p", "n0", False)]),
     "a finished Workload without owner": add(
         kinds.WORKLOADS, owned(JOB) | {"status": {"conditions": [condition("Finished")]}}, owners={JOB: frozenset()}
     ),

@@ -105,7 +105,7 @@ async def test_pods_are_read_in_pages_and_kept_as_facts(kube: Kube, monkeypatch:
     for number in range(23):
         await kube.create(PODS, {"metadata": {"name": f"p{number}", "namespace": "a"}, "spec": body})
     view = await looked(kube)
-    assert [pod.foreign for pod in view.pods] == [True] * 20
+    assert [(pod.node, pod.owner) for pod in view.pods] == [("n", None)] * 20
     report = examined(view, ALL)
     assert report.cut == ("pods: only the first 20 were looked at",)
 
@@ -161,7 +161,9 @@ async def test_owners_of_workloads_are_read_by_kind(kube: Kube) -> None:
     await create(kube, WORKLOADS, {"metadata": metadata, "spec": {"queueName": "q", "podSets": [pod_set]}})
     view = await looked(kube)
     assert view.owners == {("batch", "Job"): frozenset((uid,))}
-    assert not view.of(WORKLOADS)[0]["spec"], "its pod templates are not kept"
+    assert view.of(WORKLOADS)[0]["spec"] == {"podSets": [{"name": "main", "count": 1}]}, (
+        "its pod templates are not kept"
+    )
 
 
 TRAINS = Resource("example.com", "v1", "trains", "Train")

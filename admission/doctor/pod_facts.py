@@ -1,0 +1,111 @@
+"""What is kept of a bound pod: where it runs, what it says about its workload, and the controller that owns it. Values only."""
+
+from __future__ import annotations
+
+from sys import intern
+
+import msgspec
+
+from api.meta import parse_time
+from api.names import (
+    MANAGED_LABEL,
+    PODSET_LABEL,
+    TOPOLOGY_PODSET,
+    TOPOLOGY_WORKLOAD,
+    WORKLOAD_ANNOTATION,
+    WORKLOAD_SLICE_NAME,
+)
+
+_MIRROR = "kubernetes.io/config.mirror"
+_ENDED = frozenset(("Succeeded", "Failed"))
+
+
+class Owner(msgspec.Struct, rename="camel", frozen=True, gc=False):
+    """One owner reference of a pod."""
+
+    api_version: str = ""
+    kind: str = ""
+    name: str = ""
+    uid: str = ""
+    controller: bool | None = None
+
+
+class PodMeta(msgspec.Struct, rename="camel", frozen=True, gc=False):
+    """The metadata of a pod that is read."""
+
+    name: str = ""
+    namespace: str = ""
+    uid: str = ""
+    deletion_timestamp: str | None = None
+    labels: dict[str, str] = msgspec.field(default_factory=dict)
+    annotations: dict[str, str] = msgspec.field(default_factory=dict)
+    owner_references: tuple[Owner, ...] = ()
+
+
+class PodSpec(msgspec.Struct, rename="camel", frozen=True, gc=False):
+    """Where a pod runs."""
+
+    node_name: str = ""
+
+
+class PodStatus(msgspec.Struct, rename="camel", frozen=True, gc=False):
+    """Whether a pod has ended."""
+
+    phase: str = ""
+
+
+class ListedPod(msgspec.Struct, rename="camel", frozen=True, gc=False):
+    """A pod as listed; the reader keeps only `PodFacts`."""
+
+    metadata: PodMeta
+    spec: PodSpec = PodSpec()
+    status: PodStatus = PodStatus()
+
+
+class PodFacts(msgspec.Struct, frozen=True, gc=False):
+    """A bound pod that has not ended.
+
+    `workload` is the name of the Workload that an annotation names, `pod_set` that of the pod set; `managed` means that a label
+    says that it is of a workload. Anybody can write all three. `owner` is its controller. `mirror` means that it says to be the
+    image of a static pod. `until` is the end of its grace period in epoch seconds, 0 while it is not being deleted.
+    """
+
+    namespace: str
+    name: str
+    node: str
+    uid: str = ""
+    workload: str = ""
+    pod_set: str = ""
+    managed: bool = False
+    owner: Owner | None = None
+    mirror: bool = False
+    until: float = 0.0
+
+
+def pod_facts(pod: ListedPod) -> PodFacts | None:
+    """Returns the facts of a pod, None for one that occupies no node."""
+    meta = pod.metadata
+    if not pod.spec.node_name or pod.status.phase in _ENDED:
+        return None
+    marks = meta.annotations
+    named = marks.get(WORKLOAD_SLICE_NAME) or marks.get(WORKLOAD_ANNOTATION) or marks.get(TOPOLOGY_WORKLOAD) or ""
+    pod_set = meta.labels.get(PODSET_LABEL) or marks.get(TOPOLOGY_PODSET) or ""
+    return PodFacts(
+        intern(meta.namespace),
+        meta.name,
+        intern(pod.spec.node_name),
+        meta.uid,
+        intern(named),
+        intern(pod_set),
+        PODSET_LABEL in meta.labels or MANAGED_LABEL in meta.labels,
+        next((owner for owner in meta.owner_references if owner.controller), None),
+        _MIRROR in marks,
+        _seconds(meta.deletion_timestamp),
+    )
+
+
+def _seconds(text: str | None) -> float:
+    try:
+        return parse_time(text) or 0.0
+    except ValueError:
+        return 0.0
