@@ -6,16 +6,17 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tests.admission.engine.builders import BEST
-from tests.admission.simulation.test_backfill import Job, play
+from tests.admission.simulation.halls import Job
+from tests.admission.simulation.test_backfill import job, play
 from tests.budgets import examples
 
 LONGEST = 20
 # Three of the four hosts are taken from 0 on, so that neither rack holds the gang; they come free one by one. The gang comes
 # next, and all others after it.
-FIRST = [Job(0, 4, 1, limit, 0, racked=True) for limit in (12, 16, LONGEST)]
-GANG = Job(1, 8, 1, LONGEST, 0, racked=True)
+FIRST = [job(0, 4, 1, limit, 0, racked=True) for limit in (12, 16, LONGEST)]
+GANG = job(1, 8, 1, LONGEST, 0, racked=True)
 BEHIND = st.builds(
-    Job,
+    job,
     arrives=st.integers(2, 60),
     pods=st.integers(1, 4),
     cpus=st.integers(1, 2),
@@ -23,7 +24,7 @@ BEHIND = st.builds(
     spare=st.sampled_from((0, 3, 30)),
     racked=st.booleans(),
 )
-STREAM = [Job(2 + n, 4, 1, LONGEST, 0, racked=True) for n in range(40)]
+STREAM = [job(2 + n, 4, 1, LONGEST, 0, racked=True) for n in range(40)]
 
 
 @settings(max_examples=examples(12), deadline=None)
