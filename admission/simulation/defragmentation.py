@@ -13,15 +13,17 @@ from typing import Final
 import numpy as np
 
 from admission.engine.ledger import Ledger
-from admission.engine.model import CPU, HOSTNAME_LABEL, Workload
+from admission.engine.model import CPU, HOSTNAME_LABEL, ClusterQueue, Workload
 from admission.engine.moves.levels import one_named
 from admission.engine.moves.movers import moves_left
 from admission.engine.moves.plan import PlanOptions, plan
 from admission.engine.moves.plans import MovePlan, NoPlan, NoPlanReason
 from admission.engine.moves.vacate import vacate
 from admission.engine.queue.cluster_queue import order_of
+from admission.engine.queue.queues import PendingQueues
 from admission.engine.topology.figures import CapacityFigures, FlavorFigures, State
 from admission.engine.topology.tree.tree_spec import Values
+from admission.world.snapshot import capture_world, from_snapshot
 from admission.world.workload_facts import latest_start
 from admission.world.world import World
 from api.meta import parse_time
@@ -68,20 +70,21 @@ class Defragmentation:
 def for_workloads(world: World, keys: Sequence[str], level: str = "") -> list[Defragmentation]:
     """Returns a plan for each of these waiting workloads alone; with `level`, as if it required one domain of that level."""
     found, level = [], _level(world, level)
+    decided = None if level else _after_cycles(world)
     for key in keys:
         workload = world.workload(key)
         if workload is None:
             found.append(Defragmentation(world.title(key), NoPlan(NoPlanReason.BLOCKED, "it was not taken in")))
         else:
-            found.append(_shown(world, world.title(key), _planned(world, workload, level)))
+            found.append(_shown(world, world.title(key), _planned(world, workload, level, decided)))
     return found
 
 
 def for_waiting(world: World) -> list[Defragmentation]:
     """Returns the plan for the first waiting workload that moves can help, after why the ones before it have none."""
-    found = []
+    found, decided = [], _after_cycles(world)
     for workload in sorted(world.queues.workloads(), key=order_of)[:MOST_TRIED]:
-        found.append(_shown(world, world.title(workload.key), _planned(world, workload, "")))
+        found.append(_shown(world, world.title(workload.key), _planned(world, workload, "", decided)))
         if isinstance(found[-1].result, MovePlan):
             break
     return found
@@ -111,15 +114,32 @@ def _level(world: World, word: str) -> str:
     return one_named(_levels(world), word) or word
 
 
-def _planned(world: World, workload: Workload, level: str) -> MovePlan | NoPlan:
-    wait = None if level else _longest_wait(world, workload.key)
+def _planned(world: World, workload: Workload, level: str, decided: PendingQueues | None) -> MovePlan | NoPlan:
+    wait = None if level else _longest_wait(world, workload, decided)
     options = PlanOptions(moves_left(world.ledger, world.now), BUDGET, wait)
     return plan(world.ledger, _required(workload, level) if level else workload, world.now, options)
 
 
-def _longest_wait(world: World, key: str) -> float | None:
-    """Returns the seconds until the latest start that the controller's forecast names; None without one."""
-    facts = world.about.get(key)
+def _after_cycles(world: World) -> PendingQueues | None:
+    """Returns the queues as the next cycles leave them, which reserve starts; None if no queue has backfill.
+
+    The cycles run on a copy. No object says which starts are reserved, and messages that do so may be anybody's.
+    """
+    if not any(one.backfill for one in world.ledger.quota.specs() if isinstance(one, ClusterQueue)):
+        return None
+    copy = from_snapshot(capture_world(world))
+    while copy.cycle().more:
+        pass
+    return copy.queues
+
+
+def _longest_wait(world: World, workload: Workload, decided: PendingQueues | None) -> float | None:
+    """Returns the seconds until the start that backfill reserves, else until the latest one that the controller's forecast
+    names; None without either.
+    """
+    if decided is not None and (start := decided.starts.start_of(workload)) is not None:
+        return start - world.now
+    facts = world.about.get(workload.key)
     try:
         latest = parse_time(latest_start(facts.forecast)) if facts is not None else None
     except ValueError:  # others may write the status, too

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,11 +13,11 @@ from typer.testing import CliRunner
 
 from admission.cli import defrag as command
 from admission.cli.main import app
-from admission.engine.model import NO_TERMS
+from admission.engine.model import NO_TERMS, ClusterQueue, Workload
 from admission.world.rules import WorldRules
 from admission.world.snapshot import capture_world
 from admission.world.world import World
-from tests.admission.engine.moves.clusters import NOW, Running, cluster, gang
+from tests.admission.engine.moves.clusters import NOW, Running, cluster, gang, own
 
 SAMPLES = Path(__file__).resolve().parents[3] / "config" / "samples"
 SITE = tuple(SAMPLES / f"{name}.yaml" for name in ("flavor-levels", "queue", "simulation/nodes", "moves/fragmented"))
@@ -31,11 +32,11 @@ def run(*files: Path, jobs: tuple[Path, ...] = (), domain: str = "", as_json: bo
     return code, out.file.getvalue(), err.file.getvalue()  # type: ignore[attr-defined]  # they are StringIOs
 
 
-def snapshot(folder: Path, **runs: Running) -> Path:
-    """Two racks on which these run, while a gang waits for a whole one, as a file."""
+def snapshot(folder: Path, /, limit: float | None = None, queue: ClusterQueue | None = None, **runs: Running) -> Path:
+    """Two racks on which these run for `limit` seconds, while a gang waits for a whole one, as a file."""
     world = World(now=NOW)
-    for event in cluster({f"ns/{name}": one for name, one in runs.items()}).inputs():
-        world.apply(event)
+    for event in cluster({f"ns/{name}": one for name, one in runs.items()}, queue or own()).inputs():
+        world.apply(replace(event, time_limit=limit) if isinstance(event, Workload) else event)
     world.apply(gang())
     path = folder / "snapshot.json"
     path.write_bytes(capture_world(world).encode())
@@ -52,6 +53,23 @@ def test_a_snapshot_is_planned_for_like_the_cluster(tmp_path: Path) -> None:
     assert found["plan"]["certificate"]["proof"] == "Optimal"
     (room,) = found["rooms"]
     assert ["rack", "whole host", 1, 2] in room["gangs"]
+
+
+@pytest.mark.parametrize(
+    ("backfill", "left", "text"),
+    [
+        pytest.param(True, 300, "would lose 700 device-seconds of work, the gang's wait only 600", id="soon"),
+        pytest.param(True, 400, "1 move(s), then it would start", id="later"),
+        pytest.param(False, 300, "1 move(s), then it would start", id="not reserved"),
+    ],
+)
+def test_nothing_moves_for_a_gang_whose_reserved_start_is_near(
+    tmp_path: Path, backfill: bool, left: int, text: str
+) -> None:
+    runs = {"a": Running({"h0": 1}, ran=0, moves=NO_TERMS), "b": Running({"h2": 1}, ran=700)}
+    path = snapshot(tmp_path, 700.0 + left, replace(own(), backfill=backfill), **runs)
+    code, out, _ = run(path)
+    assert (code, text in out) == (0, True), out
 
 
 def test_who_stays_is_counted_by_the_reason(tmp_path: Path) -> None:
