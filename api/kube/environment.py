@@ -180,9 +180,17 @@ def from_map(model: type[E], given: dict[str, Any], variables: Mapping[str, str]
         section = merged
         for part in above:
             section = section.setdefault(part, {})
-        section[last] = json.loads(value) if value.startswith(("{", "[")) else value
+        section[last] = _value(value)
     found: E = Given(**merged)
     return found
+
+
+def _value(variable: str) -> Any:
+    """Returns the value of a variable, from JSON for a section or list. Other text stays, and the model calls it invalid."""
+    try:
+        return json.loads(variable) if variable.startswith(("{", "[")) else variable
+    except ValueError:
+        return variable
 
 
 BAD_SETTINGS: Final = (ValidationError, InvalidObject)

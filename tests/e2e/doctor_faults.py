@@ -185,6 +185,13 @@ CASES = [
         "settings objectRetentionPolicies.workloads.afterDeactivatedByKueue",
         id="a setting lacks its rights",
     ),
+    pytest.param(config("nosuch: 1"), "settings-contradict", "settings nosuch", id="a setting is unknown"),
+    pytest.param(
+        config("lease: {retryPeriod: soon, duration: 20}"),
+        "settings-contradict",
+        "settings lease.retryPeriod",
+        id="a setting is invalid",
+    ),
     pytest.param(
         creates(KUEUE), "other-controllers", "Deployment default/kueue-controller-manager", id="Kueue runs too"
     ),

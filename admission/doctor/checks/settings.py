@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import yaml
+from pydantic import ValidationError
+from pydantic.alias_generators import to_camel
 
 from admission.doctor.checks.processes import deployment
 from admission.doctor.finding import Check, Finding
+from admission.doctor.mended_settings import bare, without
 from admission.doctor.question import Question
 from admission.doctor.view import CONTROLLER, WEBHOOK, View, listed, name_of, spec_of
 from admission.settings import AdmissionSettings
@@ -21,21 +24,28 @@ from api.untrusted_text import bounded
 
 _FILE: Final = "admission.yaml"
 _PREFIX: Final = "STOWAGE_"
+_BOTH: Final = tuple(f"deployment/{name}" for name in (WEBHOOK, CONTROLLER))
 _OWN: Final = frozenset(("STOWAGE_CONFIG", "STOWAGE_NAMESPACE"))
 
 
 def installed_settings(view: View, process: str = CONTROLLER) -> AdmissionSettings | None:
     """Returns the settings of an installed process; None if there is no Deployment. Raises BAD_SETTINGS."""
-    pod = ((spec_of(deployment(view, process)).get("template") or {}).get("spec")) or {}
-    if not pod:
-        return None
+    pod = _pod(view, process)
+    return _read(_text(view, pod)[1], pod) if pod else None
+
+
+def _pod(view: View, process: str) -> Mapping[str, Any]:
+    return ((spec_of(deployment(view, process)).get("template") or {}).get("spec")) or {}
+
+
+def _read(text: str, pod: Mapping[str, Any], variables: Mapping[str, str] | None = None) -> AdmissionSettings:
     try:
-        (given, *_) = parsed(bounded(_text(view, pod))) or ({},)
+        (given, *_) = parsed(bounded(text)) or ({},)
     except (ValueError, yaml.YAMLError) as bad:
         raise InvalidObject(_FILE, "", f"must be YAML: {bad}", "settings") from None
     if not isinstance(given, dict):
         raise InvalidObject(_FILE, str(given)[:80], "must be a YAML map", "settings")
-    return from_map(AdmissionSettings, given, _variables(pod))
+    return from_map(AdmissionSettings, given, _variables(pod) if variables is None else variables)
 
 
 def issues_certificates(view: View) -> bool:
@@ -47,14 +57,14 @@ def issues_certificates(view: View) -> bool:
     return settings is None or settings.webhook.certificates == "SelfSigned"
 
 
-def _text(view: View, pod: Mapping[str, Any]) -> str:
-    """Returns the file from the ConfigMap that the pod mounts; empty if there is none."""
+def _text(view: View, pod: Mapping[str, Any]) -> tuple[str, str]:
+    """Returns the name of the ConfigMap that the pod mounts, and the file in it; empty if there is none."""
     for volume in pod.get("volumes") or ():
         name = (volume.get("configMap") or {}).get("name")
         found = view.named(CONFIG_MAPS, str(name), view.namespace) if name else None
         if found is not None and _FILE in (found.get("data") or {}):
-            return str(found["data"][_FILE])
-    return ""
+            return str(name), str(found["data"][_FILE])
+    return "", ""
 
 
 def _variables(pod: Mapping[str, Any]) -> dict[str, str]:
@@ -71,14 +81,81 @@ def _found(view: View) -> Iterator[Finding]:
     try:
         settings = installed_settings(view)
     except BAD_SETTINGS as bad:
-        file = str(view.expected.folder / "default")
-        command = view.command("apply", "--server-side", "--force-conflicts", "-k", file)
-        yield Finding("settings", " ".join(faults(bad).split()), command)
+        yield Finding(_named(bad), " ".join(faults(bad).split()), _mending(view, bad))
         return
     if settings is not None:
         yield from _lease(view, settings)
         yield from _rights(view, settings)
         yield from _objects(view, settings)
+
+
+def _places(bad: ValidationError | InvalidObject) -> list[tuple[str | int, ...]]:
+    """Returns the paths of the invalid settings; none if the file as a whole is invalid."""
+    return [each["loc"] for each in bad.errors()] if isinstance(bad, ValidationError) else []
+
+
+def _named(bad: ValidationError | InvalidObject) -> str:
+    """Names the settings as the file does."""
+    names = [".".join(to_camel(str(part)) if "_" in str(part) else str(part) for part in loc) for loc in _places(bad)]
+    return f"settings {listed(names)}".strip()
+
+
+def _mending(view: View, bad: ValidationError | InvalidObject) -> str:
+    """Returns the command that takes the invalid settings, and no other, out of the ConfigMap or the variables."""
+    pod = _pod(view, CONTROLLER)
+    name, text = _text(view, pod)
+    variables = _variables(pod)
+    in_file, set_ = [], []
+    for loc in _places(bad):
+        variable = next((each for each in sorted(variables) if _sets(each, loc)), None)
+        if variable is None:
+            in_file.append(loc)
+        else:
+            set_.append(variable)
+    kept = {key: value for key, value in variables.items() if key not in set_}
+    less = without(text, in_file) if in_file else text
+    if not _places(bad) or less is None or not _is_valid(less, pod, kept):
+        return _to_be_edited(view, name, variables, bad)
+    commands = []
+    if in_file:
+        body = {"data": {_FILE: less}}
+        found = view.named(CONFIG_MAPS, name, view.namespace) or {}
+        if version := (found.get("metadata") or {}).get("resourceVersion"):
+            body["metadata"] = {"resourceVersion": str(version)}
+        words = ("patch", "configmap", name, "--type=merge", "-p", json.dumps(body))
+        commands.append(view.command("-n", view.namespace, *words))
+    if set_:
+        commands.append(_set_env(view, [f"{each}-" for each in dict.fromkeys(set_)]))
+    else:
+        commands.append(_restart(view))
+    return " && ".join(commands)
+
+
+def _to_be_edited(view: View, name: str, variables: Mapping[str, str], bad: ValidationError | InvalidObject) -> str:
+    """Returns what a person must correct: a variable with a whole section as JSON, or the file."""
+    parts = [loc[:length] for loc in _places(bad) for length in range(1, len(loc) + 1)]
+    if variable := next((each for each in sorted(variables) if any(_sets(each, part) for part in parts)), None):
+        return f"# correct the value: {_set_env(view, [f'{variable}={variables[variable]}'])}"
+    edit = view.command("-n", view.namespace, "edit", "configmap", name)
+    return f"# correct {_FILE}: {edit}; then {_restart(view)}"
+
+
+def _sets(variable: str, loc: Sequence[str | int]) -> bool:
+    """Reports whether the variable sets exactly this setting."""
+    return [bare(part) for part in variable.removeprefix(_PREFIX).split("__")] == [bare(str(part)) for part in loc]
+
+
+def _is_valid(text: str, pod: Mapping[str, Any], variables: Mapping[str, str]) -> bool:
+    try:
+        _read(text, pod, variables)
+    except BAD_SETTINGS:
+        return False
+    return True
+
+
+def _restart(view: View) -> str:
+    """Returns the command by which the processes read their settings anew."""
+    return view.command("-n", view.namespace, "rollout", "restart", *_BOTH)
 
 
 def _lease(view: View, settings: AdmissionSettings) -> Iterator[Finding]:
@@ -115,9 +192,11 @@ def _objects(view: View, settings: AdmissionSettings) -> Iterator[Finding]:
 
 def _set(view: View, variables: Mapping[str, str]) -> str:
     """Returns the command that sets variables, which take precedence over the file; the pods restart."""
-    both = [f"deployment/{name}" for name in (WEBHOOK, CONTROLLER)]
-    given = [f"{_PREFIX}{name}={value}" for name, value in variables.items()]
-    return view.command("-n", view.namespace, "set", "env", *both, *given)
+    return _set_env(view, [f"{_PREFIX}{name}={value}" for name, value in variables.items()])
+
+
+def _set_env(view: View, given: Sequence[str]) -> str:
+    return view.command("-n", view.namespace, "set", "env", *_BOTH, *given)
 
 
 CHECKS: Final = (
@@ -127,7 +206,8 @@ CHECKS: Final = (
         "A setting is invalid, contradicts another one, needs rights that are not installed, or deprives topologies of their "
         "effect.",
         "The process stops with an error, or does other than its objects say.",
-        "installs the rights, sets the variable that takes precedence over the file, or applies the shipped settings",
+        "installs the rights, sets the variable that takes precedence over the file, or takes the invalid setting out, so that "
+        "its default applies, and leaves all others",
         _found,
     ),
 )

@@ -253,8 +253,21 @@ CASES: dict[str, Case] = {
         "rights",
         "kubectl apply --server-side --force-conflicts -f ",
     ),
-    "a setting is unknown": (settings("nosuch: 1"), "settings-contradict", "kubectl apply"),
-    "the settings are no YAML": (settings("{"), "settings-contradict", "kubectl apply"),
+    "a setting is unknown": (
+        settings("nosuch: 1"),
+        "settings-contradict",
+        f"kubectl -n {OURS} patch configmap stowage-config-1 --type=merge -p ",
+    ),
+    "a setting is invalid": (
+        settings("placement: {counting: Pairs}"),
+        "settings-contradict",
+        f"kubectl -n {OURS} patch configmap stowage-config-1 --type=merge -p ",
+    ),
+    "the settings are no YAML": (
+        settings("{"),
+        "settings-contradict",
+        f"# correct admission.yaml: kubectl -n {OURS} edit configmap stowage-config-1; then kubectl -n {OURS} rollout restart",
+    ),
     "the lease's durations contradict": (
         settings("lease: {duration: 5}"),
         "settings-contradict",
