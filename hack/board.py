@@ -170,6 +170,45 @@ ROWS: Final[Sequence[tuple[str, Sequence[Panel]]]] = (
                 ],
                 text="After their gate was removed, in an hour.",
             ),
+            Panel(
+                "Workloads whose pods the API server refuses",
+                [("sum by (cluster_queue) (increase(stowage_workloads_not_created_total[1h]))", "{{cluster_queue}}")],
+                text="A ResourceQuota, Pod Security or another webhook refused pods of an admitted workload, in an hour.",
+            ),
+        ),
+    ),
+    (
+        "Moves",
+        (
+            Panel(
+                "Moves in an hour",
+                [
+                    (
+                        "sum by (cluster_queue, outcome) (increase(stowage_moves_total[1h]))",
+                        "{{cluster_queue}} {{outcome}}",
+                    )
+                ],
+            ),
+            Panel(
+                "Work lost by moves in an hour",
+                [
+                    (
+                        "sum by (cluster_queue) (increase(stowage_move_lost_device_seconds_total[1h])) / 3600",
+                        "{{cluster_queue}}",
+                    )
+                ],
+                text="Device-hours since the last checkpoint of each workload that moved.",
+            ),
+            Panel(
+                "Plans of moves in an hour",
+                [("sum by (result) (increase(stowage_move_plans_total[1h]))", "{{result}}")],
+                text="Started or done, or why there was none.",
+            ),
+            Panel(
+                "Time of a plan",
+                [(quantile(share, "stowage_move_plan_seconds"), f"{share:.0%}") for share in (0.5, 0.99)],
+                "s",
+            ),
         ),
     ),
     (

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from admission.controllers import unsupported_fields
+from admission.controllers import first_series, unsupported_fields
 from admission.controllers.active_conditions import (
     Activity,
     cohort_activity,
@@ -89,6 +89,7 @@ class QueueController:
         views.workloads.add_handler(self._totals.changed)
         views.workloads.add_handler(self._workload_changed)
         views.cluster_queues.add_handler(self._cluster_queue_changed)
+        views.cluster_queues.add_handler(first_series.of_queue)
         views.local_queues.add_handler(self._local_queue_changed)
         views.cohorts.add_handler(self._cohort_changed)
         views.flavors.add_handler(self._flavor_changed)

@@ -17,6 +17,7 @@ from typing import Final
 from admission import metrics
 from admission.controllers.admission_writer import AdmissionWriter, MoveOutcome
 from admission.controllers.cluster_view import Views
+from admission.controllers.first_series import CHANGED, STARTED
 from admission.controllers.moves.move_log import MoveLog
 from admission.controllers.moves.places import HeldPlaces
 from admission.controllers.scheduler import Scheduler
@@ -87,10 +88,10 @@ class MoveExecutor:
         keys = [move.workload for move in made.moves]
         seen = {each: found for each in keys if (found := self._views.workloads.objects.get(each)) is not None}
         if (why := self._refusal(made, seen)) is not None:
-            metrics.MOVE_PLANS.labels("Changed").inc()
+            metrics.MOVE_PLANS.labels(CHANGED).inc()
             log.info("the plan of moves no longer holds", extra={"workload": key, "why": why})
             return why
-        metrics.MOVE_PLANS.labels("Started").inc()
+        metrics.MOVE_PLANS.labels(STARTED).inc()
         for move in made.moves:
             self.made.add(move.before.cluster_queue, now)
         if key:

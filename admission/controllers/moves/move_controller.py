@@ -24,7 +24,9 @@ from functools import partial
 from typing import Final
 
 from admission import metrics
+from admission.controllers import first_series
 from admission.controllers.cluster_view import Views
+from admission.controllers.first_series import DONE
 from admission.controllers.moves.executor import MoveExecutor
 from admission.controllers.moves.movable import MovableIndex
 from admission.controllers.moves.planning import computed
@@ -77,6 +79,7 @@ class MoveController:
         movability: Callable[[], int] = int,
     ) -> None:
         """`movability` is as SchedulerState.movability."""
+        first_series.of_process()
         self._views, self._context = views, context
         self._latest_start, self._now = latest_start, now
         self._movability, self._seen = movability, 0
@@ -239,7 +242,7 @@ class MoveController:
     def _cycle_ended(self) -> None:
         if self._places:
             for _ in self._places.started():
-                metrics.MOVE_PLANS.labels("Done").inc()
+                metrics.MOVE_PLANS.labels(DONE).inc()
 
     def _end_overdue(self) -> None:
         for key in self._places.overdue(self._now()):
