@@ -56,7 +56,8 @@ class Hosts(Answer):
     """The rows of a tree as columns. Amounts are lists by resource of lists by row.
 
     `state`: 0 usable, 1 cordoned, 2 failed; `why` says why, by position of the row. Free is total without used, foreign
-    and held. `reserved` has positions in `reservations` of those that hold the row's nodes, by position of the row.
+    and held. `reserved` has positions in `reservations` of those that hold the row's nodes, by position of the row; `heldFor`
+    has positions in `workloads` of those that wait until others have left the row.
     """
 
     name: list[str]
@@ -64,6 +65,7 @@ class Hosts(Answer):
     state: list[int]
     why: dict[str, str]
     reserved: dict[str, list[int]]
+    held_for: dict[str, list[int]]
     total: list[list[int]]
     used: list[list[int]]
     foreign: list[list[int]]
@@ -105,8 +107,18 @@ class Tree(Answer):
     runs: Runs
 
 
+class HeldFor(Answer):
+    """A workload that waits until others have left a host; its name is empty where the viewer may not see it."""
+
+    workload: str
+    cluster_queue: str
+
+
 class HostRun(Answer):
-    """Pods of a workload on a host; its name is empty where the viewer may not see it."""
+    """Pods of a workload on a host; its name is empty where the viewer may not see it.
+
+    What it leaves for another workload counts as held: it has no amounts there.
+    """
 
     workload: str
     cluster_queue: str
@@ -123,6 +135,7 @@ class Host(Answer):
     state: int
     why: str
     reservations: list[Reservation]
+    held_for: list[HeldFor]
     total: dict[str, int]
     used: dict[str, int]
     foreign: dict[str, int]
@@ -245,6 +258,7 @@ class WorkloadRow(Answer):
     """A Workload. `reason` and `message` are those of the condition that says its state; `position` counts from 1.
 
     `hint` is what the controller wrote to the condition stowage.dev/Explanation of a Workload that waits; empty before it did.
+    `heldHosts` counts the hosts that others are leaving for it.
     `earliestStart` and `expectedStart` are the earliest and the latest start that is expected, as far as they are known.
     """
 
@@ -263,6 +277,7 @@ class WorkloadRow(Answer):
     since: str | None
     created: str | None
     position: int | None
+    held_hosts: int
     earliest_start: str | None
     expected_start: str | None
 

@@ -68,7 +68,8 @@ class Dashboard:
 
     def __init__(self, cluster: Cluster, facts: Facts) -> None:
         self.cluster, self.facts = cluster, facts
-        self.trees, self.rows, self.questions = Trees(cluster), Rows(cluster), Questions(cluster)
+        self.trees, self.questions = Trees(cluster), Questions(cluster)
+        self.rows = Rows(cluster, self.trees.leaving.hosts_for)
         self.clients = Clients()
         self._permissions: TTLCache[Viewer, Permissions] = TTLCache(512, _PERMISSIONS_SECONDS)
         self._asking: WeakValueDictionary[Viewer, asyncio.Lock] = WeakValueDictionary()
@@ -102,6 +103,7 @@ class Dashboard:
             self.rows.queues_changed()
         self.rows.forget(changes.workloads)
         found = await self.trees.renew(changes)
+        self.rows.forget(found.waiting)
         self._begun = True
         if not len(self.clients):
             return
@@ -111,7 +113,7 @@ class Dashboard:
             for flavor, rows in found.rows.items()
             if (tree := self.trees.by_flavor.get(flavor)) is not None
         }
-        rows = {key: self.rows.of(key) for key in sorted(changes.workloads)}
+        rows = {key: self.rows.of(key) for key in sorted(changes.workloads | found.waiting)}
         changed = [dict(row) for row in rows.values() if row is not None and row["state"] != FINISHED_STATE]
         removed = [key for key, row in rows.items() if row is None or row["state"] == FINISHED_STATE]
         self.clients.publish(Batch(entries, found.structure, changed, removed, queues=changes.queues))

@@ -37,7 +37,10 @@ def _host(tree: FlavorTree, at: int, permissions: Permissions) -> dict[str, Any]
     sums = {kind: dict(zip(tree.resources, getattr(row, kind), strict=True)) for kind in KINDS}
     named = {"flavor": tree.flavor, "path": tree.path(at), "name": tree.names[at]}
     reservations = [shown_reservation(one, permissions.reservations) for one in row.reserved]
-    return {**named, "state": row.state, "why": row.why, "reservations": reservations, **sums, "runs": runs}
+    waiting = [shown(key, queue, permissions.sees, queues=permissions.queues) for key, queue in row.held_for]
+    held_for = [{"workload": workload, "clusterQueue": cluster_queue} for workload, cluster_queue in waiting]
+    told = {"state": row.state, "why": row.why, "reservations": reservations, "heldFor": held_for}
+    return {**named, **told, **sums, "runs": runs}
 
 
 def occupancy(trees: Trees) -> list[dict[str, Any]]:

@@ -61,8 +61,9 @@ Row = dict[str, Any]
 class Rows:
     """The rows by key, and the order of the queues."""
 
-    def __init__(self, cluster: Cluster) -> None:
-        self._cluster = cluster
+    def __init__(self, cluster: Cluster, held_hosts: Callable[[str], int]) -> None:
+        """`held_hosts` returns how many hosts others are leaving for a waiting workload, by key."""
+        self._cluster, self._held_hosts = cluster, held_hosts
         self._rows: dict[str, Row] = {}
         self._positions: dict[str, int] = {}
         self._sorted_at = -_FRESH
@@ -88,7 +89,7 @@ class Rows:
         row = self._rows.get(key)
         if row is None:
             row = self._rows[key] = self._made(workload)
-        row["position"] = self._positions.get(key)
+        row["position"], row["heldHosts"] = self._positions.get(key), self._held_hosts(key)
         return row
 
     async def all(self) -> list[Row]:
@@ -167,6 +168,7 @@ class Rows:
             "since": since,
             "created": meta.creation_timestamp,
             "position": None,
+            "heldHosts": 0,
             "earliestStart": None if expected else earliest_start(forecast),
             "expectedStart": expected.group(1) if expected else latest_start(forecast),
         }

@@ -78,7 +78,8 @@ def _seen(entry: dict[str, Any], permissions: Permissions) -> dict[str, Any]:
         for key, queue, pods, amounts in entry["runs"]
     ]
     reserved = [shown_reservation(one, permissions.reservations) for one in entry["reserved"]]
-    return {**entry, "runs": runs, "reserved": reserved}
+    waiting = [shown(key, queue, permissions.sees, queues=permissions.queues) for key, queue in entry["heldFor"]]
+    return {**entry, "runs": runs, "reserved": reserved, "heldFor": waiting}
 
 
 def event(name: str, data: Any) -> bytes:

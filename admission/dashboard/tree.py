@@ -11,10 +11,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
+from admission.dashboard.leaving import Leaving
 from admission.dashboard.placements import DOMAIN, HOST, NODE, Placements, Row
 from admission.engine.ledger import Ledger
 from admission.engine.model import RESERVED_EFFECT, AdvanceReservation
 from admission.engine.model import Node as EngineNode
+from admission.engine.topology.allocation.entries import held as held_by
 from admission.engine.topology.figures import shown
 from admission.engine.topology.tree.tree_spec import TreeSpec
 from admission.engine.topology.usage import NodeRecord
@@ -28,16 +30,22 @@ _LONGEST: Final = 300
 """Characters of a node's condition that are shown."""
 KINDS: Final = ("total", "used", "foreign", "held")
 RunEntry = tuple[str, str, int, list[int]]
-"""Workload, its ClusterQueue, pods, and amounts by resource."""
+"""Workload, its ClusterQueue, pods, and amounts by resource. What a workload leaves for another one counts as held: it has no
+amounts there."""
+Waiting = tuple[str, str]
+"""A workload that waits until others have left a row, and its ClusterQueue."""
 Reservation = tuple[str, str, str]
 """Name, start and end of an AdvanceReservation that holds a row's nodes (RFC 3339)."""
 _RESERVATIONS: Final = 8
-"""Reservations of one row that are shown."""
+"""Reservations of one row that are shown, and waiting workloads that others leave it for."""
 
 
 @dataclass(slots=True)
 class HostRow:
-    """The amounts of one row by resource, in the order of the tree's resources, its runs, and what reserves it."""
+    """The amounts of one row by resource, in the order of the tree's resources, its runs, and what reserves it.
+
+    `held_for` has the workloads that wait until others have left the row.
+    """
 
     state: int
     why: str
@@ -47,6 +55,7 @@ class HostRow:
     held: list[int]
     runs: list[RunEntry]
     reserved: tuple[Reservation, ...] = ()
+    held_for: tuple[Waiting, ...] = ()
 
 
 class FlavorTree:
@@ -136,22 +145,30 @@ class FlavorTree:
         nothing = [0] * len(self.columns)
         self.rows.append(HostRow(USABLE, "", nothing, nothing, nothing, nothing, []))
 
-    def renew(self, at: int, ledger: Ledger, placements: Placements, nodes: Mapping[str, Node]) -> bool:
+    def renew(
+        self, at: int, ledger: Ledger, placements: Placements, nodes: Mapping[str, Node], leaving: Leaving
+    ) -> bool:
         """Reads one row again and reports whether it changed. `nodes` has the API's objects, for their conditions."""
         records = [record for name in self._nodes[at] if (record := ledger.capacity.nodes.get(name)) is not None]
         total, foreign = self._amounts(records)
         used, held, runs = [0] * len(self.columns), [0] * len(self.columns), []
+        left = {key: waiting for name in self._nodes[at] for key, waiting in leaving.on(name).items()}
         for key in self._keys[at]:
             for workload, run in placements.on(key).items():
                 amounts = [run.amounts.get(column, 0) for column in self.columns]
-                into = held if placements.is_held(workload) else used
+                is_left = workload in left and leaving.is_victim(workload)
+                into = held if placements.is_held(workload) or is_left else used
                 for index, amount in enumerate(amounts):
                     into[index] += amount
-                if into is used:
-                    runs.append((workload, _queue_of(ledger, workload), run.pods, amounts))
+                if not placements.is_held(workload):
+                    told = [0] * len(amounts) if is_left else amounts
+                    runs.append((workload, _queue_of(ledger, workload), run.pods, told))
+        if left:
+            self._hold_what_is_left(at, ledger, left, foreign, held)
         runs.sort(key=lambda run: run[0])
         state, why = _state([nodes[name] for name in self._nodes[at] if name in nodes])
-        new = HostRow(state, why, total, used, foreign, held, runs, _reserved(records, ledger))
+        waiting = tuple((key, leaving.queue_of(key)) for key in sorted(set(left.values()))[:_RESERVATIONS])
+        new = HostRow(state, why, total, used, foreign, held, runs, _reserved(records, ledger), waiting)
         old = self.rows[at]
         if new == old:
             return False
@@ -159,6 +176,21 @@ class FlavorTree:
         for sign, row in ((-1, old), (1, new)):
             self._count(row, sign)
         return True
+
+    def _hold_what_is_left(
+        self, at: int, ledger: Ledger, left: Mapping[str, str], foreign: list[int], held: list[int]
+    ) -> None:
+        """Counts pods of those that leave as held, not as foreign: a mover has its quota elsewhere already."""
+        allocations = ledger.allocations
+        for name in self._nodes[at]:
+            for key in allocations.pods_on(name):
+                if key in allocations.slot_of or allocations.pods[key].workload not in left:
+                    continue
+                amounts = dict(ledger.capacity.columns.vector(held_by(allocations.pods[key])))
+                for index, column in enumerate(self.columns):
+                    amount = min(amounts.get(column, 0), foreign[index])
+                    foreign[index] -= amount
+                    held[index] += amount
 
     def _count(self, row: HostRow, sign: int) -> None:
         for index in range(len(self.columns)):
@@ -195,6 +227,7 @@ class FlavorTree:
             **{kind: getattr(row, kind) for kind in KINDS},
             "runs": row.runs,
             "reserved": row.reserved,
+            "heldFor": row.held_for,
         }
 
 

@@ -15,6 +15,7 @@ from typing import Final
 import msgspec
 
 from admission.dashboard.cluster import Changes, Cluster
+from admission.dashboard.leaving import Leaving
 from admission.dashboard.placements import DOMAIN, HOST, NODE, Placements, Row
 from admission.dashboard.tree import KINDS, FlavorTree, HostRow, Reservation
 from admission.engine.model import AdvanceReservation
@@ -35,10 +36,11 @@ Sees = Callable[[str], bool]
 
 @dataclass(slots=True)
 class TreeChanges:
-    """Rows that changed by flavor, and flavors whose structure did."""
+    """Rows that changed by flavor, flavors whose structure did, and waiting workloads for which others leave hosts."""
 
     rows: dict[str, list[int]] = field(default_factory=dict)
     structure: list[str] = field(default_factory=list)
+    waiting: set[str] = field(default_factory=set)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +58,7 @@ class Trees:
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
-        self.placements = Placements(cluster.ledger)
+        self.placements, self.leaving = Placements(cluster.ledger), Leaving(cluster)
         self.by_flavor: dict[str, FlavorTree] = {}
         self._bodies: dict[str, _Encoded] = {}
         self._structures: dict[str, tuple[TreeSpec, str]] = {}
@@ -71,8 +73,9 @@ class Trees:
         """Applies the changes and returns what they changed."""
         found = TreeChanges()
         touched = self.placements.refresh(changes.workloads)
-        reserved = await self._newly_reserved()
-        touched |= {(NODE, name) for name in changes.nodes | changes.touched.nodes | reserved}
+        left, reserved = await self.leaving.refresh(changes.workloads), await self._newly_reserved()
+        found.waiting = left.waiting
+        touched |= {(NODE, name) for name in changes.nodes | changes.touched.nodes | reserved | left.nodes}
         spots = {key for _, key in changes.touched.spots}
         reloaded = await self._reload(changes.nodes)
         for flavor, tree in sorted(self.by_flavor.items()):
@@ -114,7 +117,7 @@ class Trees:
         changed = []
         nodes = dict(self._cluster.view.nodes.objects) if len(rows) > _STEP else self._cluster.view.nodes.objects
         for number, at in enumerate(rows, 1):
-            if tree.renew(at, self._cluster.ledger, self.placements, nodes):
+            if tree.renew(at, self._cluster.ledger, self.placements, nodes, self.leaving):
                 changed.append(at)
             if number % _STEP == 0:
                 await asyncio.sleep(0)
@@ -221,7 +224,10 @@ def _encoded(tree: FlavorTree, rows: list[HostRow], version: int) -> _Encoded:
     amounts: list[list[int]] = [[] for _ in columns]
     reservations: dict[Reservation, int] = {}
     reserved: dict[str, list[int]] = {}
+    held_for: dict[str, list[int]] = {}
     for at, row in enumerate(rows):
+        if row.held_for:
+            held_for[str(at)] = [numbers.setdefault(one, len(numbers)) for one in row.held_for]
         if row.reserved:
             reserved[str(at)] = [reservations.setdefault(one, len(reservations)) for one in row.reserved]
         for key, queue, count, used in row.runs:
@@ -243,6 +249,7 @@ def _encoded(tree: FlavorTree, rows: list[HostRow], version: int) -> _Encoded:
             "state": [row.state for row in rows],
             "why": {str(at): row.why for at, row in enumerate(rows) if row.why},
             "reserved": reserved,
+            "heldFor": held_for,
             **{kind: [[getattr(row, kind)[column] for row in rows] for column in columns] for kind in KINDS},
         },
         "runs": {"host": host, "workload": workload, "pods": pods, "amounts": amounts},

@@ -51,6 +51,7 @@ def workload(number: int, rng: Random, pods: int, state: str = "Admitted") -> di
         "created": f"2026-11-25T{10 + number % 10:02d}:{number % 60:02d}:00Z",
         "notes": [],
         "position": None,
+        "heldHosts": 0,
         "earliestStart": None,
         "expectedStart": None,
     }
@@ -84,6 +85,7 @@ class MadeCluster:
         self.rows: dict[str, dict[str, Any]] = {}
         self.runs: list[list[tuple[str, str, int, list[int]]]] = [[] for _ in range(hosts)]
         self.reservations = [RESERVATION]
+        self.held_for: dict[int, list[str]] = {}
         self.reserved = {host: [0] for host in range(hosts) if host // HOSTS_OF_RACK == RESERVED_RACK}
         self._fill(rng)
         for number in range(waiting):
@@ -116,6 +118,13 @@ class MadeCluster:
                     number += 1
                     self._place(row, at, span, 8 if whole else 2)
                 at += span
+
+    def leave(self, host: int, waiting: str) -> None:
+        """Lets all that runs on a host leave it for a workload that waits: it counts as held."""
+        self.held_for[host] = [waiting]
+        self.held[host], self.used[host] = self.used[host], [0, 0, 0]
+        self.runs[host] = [(key, queue, pods, [0, 0, 0]) for key, queue, pods, _ in self.runs[host]]
+        self.rows[waiting]["heldHosts"] += 1
 
     def _jobs(self, number: int, span: int, whole: bool, rng: Random) -> list[dict[str, Any]]:
         count = 1 if whole else rng.choice([1, 2, 3, 4])
@@ -158,6 +167,7 @@ class MadeCluster:
                 "state": self.state,
                 "why": self.why,
                 "reserved": {str(host): held for host, held in self.reserved.items()},
+                "heldFor": {str(host): [keys[key] for key in waiting] for host, waiting in self.held_for.items()},
                 **{
                     name: [[host[column] for host in amounts] for column in columns]
                     for name, amounts in self.amounts().items()
@@ -190,6 +200,7 @@ class MadeCluster:
                     "why": self.why.get(str(host), ""),
                     "runs": self.runs[host],
                     "reserved": [self.reservations[one] for one in self.reserved.get(host, [])],
+                    "heldFor": [(key, self.rows[key]["clusterQueue"]) for key in self.held_for.get(host, [])],
                     **{name: amounts[host] for name, amounts in self.amounts().items()},
                 }
                 for host in hosts

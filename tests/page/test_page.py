@@ -147,6 +147,49 @@ async def test_a_reserved_rack_says_by_what_and_until_when(opened: Opener) -> No
     await side.get_by_text("rack-13-firmware").wait_for(state="detached", timeout=5000)
 
 
+async def test_hosts_that_others_leave_say_for_whom_they_are_held(opened: Opener) -> None:
+    cluster = MadeCluster(400)
+    key = a_waiting(cluster)
+    hosts = [at for at, runs in enumerate(cluster.runs) if runs and at // 16 == 2]
+    found = await opened(cluster)
+    await found.go(f"topology/{FLAVOR}?at=b00/r002")
+    await picture(found.page)
+    side = found.page.locator(".side")
+    await side.get_by_role("heading", name="What runs here").wait_for()
+    assert await side.get_by_text("Held until others have left").count() == 0
+    for host in hosts:
+        cluster.leave(host, key)
+    found.stand_in.send("topology", cluster.change(hosts))
+    found.stand_in.send("workloads", {"changed": [cluster.rows[key]], "removed": []})
+    await side.get_by_text("Held until others have left").wait_for(timeout=5000)
+    assert f"{key}: {len(hosts)} hosts" in await found.text(".side")
+    canvas = found.page.locator("canvas")
+    box = await canvas.bounding_box()
+    assert box is not None
+    await canvas.hover(position={"x": box["width"] / 2, "y": box["height"] / 2})
+    await found.page.locator(".tip", has_text=f"held for {key}").wait_for(timeout=5000)
+    await side.get_by_role("link", name=key).click()
+    await found.page.wait_for_url("**/#/workload/**")
+    await found.go("waiting")
+    held = f"{len(hosts)} hosts held for it, until others have left"
+    await found.page.locator(WAITS, has_text=key).get_by_text(held).wait_for()
+
+
+async def test_a_host_that_is_held_for_a_hidden_workload_says_no_name(opened: Opener) -> None:
+    cluster = MadeCluster(400)
+    host = next(at for at, runs in enumerate(cluster.runs) if runs and at // 16 == 2)
+    found = await opened(cluster)
+    await found.go(f"topology/{FLAVOR}?at=b00/r002/{cluster.names[host]}")
+    await picture(found.page)
+    key = a_waiting(cluster)
+    cluster.leave(host, key)
+    change = cluster.change([host])
+    change["hosts"][0]["heldFor"] = [["", ""]]
+    found.stand_in.send("topology", change)
+    await found.page.locator(".side").get_by_text("a workload of another namespace: 1 host").wait_for(timeout=5000)
+    assert key not in await found.text(".side")
+
+
 REFUSED = "3 of 16 pods do not exist: pods is forbidden: exceeded quota"
 
 

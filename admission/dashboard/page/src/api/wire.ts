@@ -39,6 +39,8 @@ export interface WireTree {
     why: Record<string, string>;
     /** Positions in `reservations`. */
     reserved: Record<string, number[]>;
+    /** Positions in `workloads` of those that wait until others have left a host. */
+    heldFor: Record<string, number[]>;
     total: number[][];
     used: number[][];
     foreign: number[][];
@@ -60,6 +62,8 @@ export interface WireHost {
   held: number[];
   runs: [string, string, number, number[]][];
   reserved: Reservation[];
+  /** Key and ClusterQueue of the workloads that wait until others have left it. */
+  heldFor: [string, string][];
 }
 
 export interface TreeChange {
@@ -92,6 +96,8 @@ export interface WorkloadRow {
   since: string | null;
   created: string | null;
   position: number | null;
+  /** Hosts that others are leaving for it. */
+  heldHosts: number;
   earliestStart: string | null;
   /** The latest start that is expected. */
   expectedStart: string | null;

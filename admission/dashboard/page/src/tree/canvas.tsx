@@ -5,7 +5,7 @@ import { useEffect, useId, useLayoutEffect, useRef, useState } from 'preact/hook
 import { dark } from '../theme';
 import { amountText, momentText, percentText, plural } from '../text';
 import type { Looks, Mode } from './looks';
-import { free, presences, sum, tightest, type Place, type Tree } from './model';
+import { free, presences, sum, tightest, type Host, type Place, type Tree } from './model';
 import { Picture } from './picture';
 
 export interface CanvasProps {
@@ -123,6 +123,7 @@ function spoken(tree: Tree, place: Place, chosen: number): string {
   else if (place.host.health !== 'ok') parts.push(place.host.health);
   parts.push(`${amountText(name, totals.free[resource] ?? 0)} of ${amountText(name, totals.total[resource] ?? 0)} ${name} free`);
   if (totals.failed > 0 && place.host === null) parts.push(`${totals.failed} failed`);
+  if (totals.left > 0) parts.push(place.host === null ? `${totals.left} held for workloads that wait` : heldText(place.host));
   if (totals.reserved > 0) parts.push(place.host === null ? `${totals.reserved} reserved` : 'reserved');
   if (place.host !== null) {
     const runs = presences(place);
@@ -130,6 +131,9 @@ function spoken(tree: Tree, place: Place, chosen: number): string {
   }
   return parts.join(', ');
 }
+
+/** For whom others are leaving a host. */
+const heldText = (host: Host): string => `held for ${host.heldFor.map((work) => work.key || 'a workload of another namespace').join(', ')}, until others have left`;
 
 /** The resource that a summary speaks of: the first device, else cpu. */
 export function mainResource(tree: Tree, total: readonly number[]): number {
@@ -170,6 +174,7 @@ function TipBox({ tree, place, x, y, resource }: { tree: Tree; place: Place; x: 
       {host !== null && host.reserved.length > 0 && (
         <div class="soft">reserved{host.reserved.map(({ name, start }) => name === '' ? '' : ` from ${momentText(start)}: ${name}`).join(',')}</div>
       )}
+      {host !== null && host.heldFor.length > 0 && <div class="soft">{heldText(host)}</div>}
       <div class="runs">
         {runs.slice(0, TIP_RUNS).map(({ work, pods }) => (
           <div key={`${work.key} ${work.queue}`}><span class="name">{work.key || 'another namespace'}</span><span class="faint">{plural(pods, 'pod')}</span></div>

@@ -29,6 +29,8 @@ export interface Host {
   held: number[];
   runs: Run[];
   reserved: Reservation[];
+  /** Workloads that wait until others have left it. */
+  heldFor: Work[];
 }
 
 export interface Place {
@@ -117,6 +119,8 @@ export interface Sum {
   failed: number;
   cordoned: number;
   reserved: number;
+  /** Hosts that others are leaving for waiting workloads. */
+  left: number;
   total: number[];
   used: number[];
   foreign: number[];
@@ -135,7 +139,7 @@ export function sum(place: Place, resources: number): Sum {
   if (place.sum !== null) return place.sum;
   const zeros = (): number[] => new Array<number>(resources).fill(0);
   const found: Sum = {
-    hosts: 0, failed: 0, cordoned: 0, reserved: 0,
+    hosts: 0, failed: 0, cordoned: 0, reserved: 0, left: 0,
     total: zeros(), used: zeros(), foreign: zeros(), held: zeros(), free: zeros(), unusable: zeros(),
   };
   if (place.host !== null) {
@@ -155,6 +159,7 @@ function count(into: Sum, host: Host, resources: number): void {
   if (host.health === 'failed') into.failed += 1;
   if (host.health === 'cordoned') into.cordoned += 1;
   if (host.reserved.length > 0) into.reserved += 1;
+  if (host.heldFor.length > 0) into.left += 1;
   const rest = host.health === 'ok' ? into.free : into.unusable;
   for (let resource = 0; resource < resources; resource += 1) {
     into.total[resource]! += host.total[resource]!;
@@ -172,6 +177,7 @@ function join(into: Sum, part: Sum): void {
   into.failed += part.failed;
   into.cordoned += part.cordoned;
   into.reserved += part.reserved;
+  into.left += part.left;
   for (const name of AMOUNTS) part[name].forEach((amount, resource) => { into[name][resource]! += amount; });
 }
 
@@ -213,6 +219,24 @@ export function reservationsOf(place: Place): Held[] {
     }
   });
   return [...found.values()].sort((a, b) => byName(a.reservation.start, b.reservation.start) || byName(a.reservation.name, b.reservation.name));
+}
+
+export interface Awaited {
+  work: Work;
+  hosts: number;
+}
+
+/** The workloads that wait until others have left hosts below a place, the largest first. */
+export function awaitedBy(place: Place): Awaited[] {
+  const found = new Map<Work, Awaited>();
+  eachHost(place, (host) => {
+    for (const work of host.heldFor) {
+      const entry = found.get(work);
+      if (entry === undefined) found.set(work, { work, hosts: 1 });
+      else entry.hosts += 1;
+    }
+  });
+  return [...found.values()].sort((a, b) => b.hosts - a.hosts || byName(a.work.key, b.work.key));
 }
 
 /** What runs below a place, the largest first. */

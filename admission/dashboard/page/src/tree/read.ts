@@ -4,6 +4,7 @@ import type { Reservation, TreeChange, WireHost, WireTree } from '../api/wire';
 import { byName, finish, newPlace, type Health, type Host, type Place, type Run, type Tree, type Work } from './model';
 
 const NONE: Reservation[] = [];
+const NOBODY: Work[] = [];
 const HEALTH: readonly Health[] = ['ok', 'cordoned', 'failed'];
 
 /** The leaves in the order of the server, which its changes name by position. */
@@ -43,9 +44,14 @@ export function treeOf(wire: WireTree): Tree {
     held: held(at),
     runs: [],
     reserved: wire.hosts.reserved[String(at)]?.map((one) => wire.reservations[one]!) ?? NONE,
+    heldFor: NOBODY,
   }));
   const leaves = hosts.map((host, at) => newPlace(host.name, domains[wire.hosts.domain[at] ?? -1] ?? root, host));
   const works = wire.workloads.map(([key, queue]): Work => ({ key, queue, pods: 0 }));
+  for (const [at, waiting] of Object.entries(wire.hosts.heldFor)) {
+    const host = hosts[Number(at)];
+    if (host !== undefined) host.heldFor = waiting.map((one) => works[one]!);
+  }
   const { runs } = wire;
   for (let at = 0; at < runs.host.length; at += 1) {
     const host = hosts[runs.host[at]!];
@@ -97,6 +103,7 @@ function take(host: Host, wire: WireHost, workOf: (key: string, queue: string) =
   host.foreign = wire.foreign;
   host.held = wire.held;
   host.reserved = wire.reserved;
+  host.heldFor = wire.heldFor.map(([key, queue]) => workOf(key, queue));
   for (const run of host.runs) run.work.pods -= run.pods;
   host.runs = wire.runs.map(([key, queue, pods, amounts]): Run => {
     const work = workOf(key, queue);

@@ -7,7 +7,7 @@ import { amountText, countText, momentText, percentText, plural } from '../text'
 import { chosen, flavors, useTree } from '../topologies';
 import { levelAt, mainResource, short, TreeCanvas } from '../tree/canvas';
 import { MODES, type LegendEntry, type Looks, type Mode } from '../tree/looks';
-import { presences, reservationsOf, sum, type Place, type Sum, type Tree } from '../tree/model';
+import { awaitedBy, presences, reservationsOf, sum, type Place, type Sum, type Tree } from '../tree/model';
 import { Domained, Meter, Note, Swatch, useFirst, Waiting } from '../parts';
 
 const NAMES: Record<Mode, string> = { state: 'State', queue: 'Queue', job: 'Job', fullness: 'Fullness' };
@@ -147,6 +147,7 @@ function Details({ tree, place, pick }: { tree: Tree; place: Place; pick: (path:
         {place.host !== null && place.host.health !== 'ok' && <p><span class="tag bad">{place.host.health}</span> {place.host.why}</p>}
       </div>
       <Amounts tree={tree} totals={totals} />
+      {totals.left > 0 && <Left place={place} />}
       {totals.reserved > 0 && <Reserved place={place} />}
       <Runs tree={tree} place={place} />
       {place.children.length > 0 && <Children tree={tree} place={place} pick={pick} />}
@@ -183,6 +184,22 @@ function Amounts({ tree, totals }: { tree: Tree; totals: Sum }): JSX.Element {
           ].filter((one) => one !== '');
           return said.length === 0 ? null : <li key={name}>{name}: {said.join(', ')}</li>;
         })}
+      </ul>
+    </section>
+  );
+}
+
+/** Hosts that victims of a preemption, or workloads that move, are leaving for others. */
+function Left({ place }: { place: Place }): JSX.Element {
+  return (
+    <section>
+      <h2>Held until others have left</h2>
+      <ul class="fine">
+        {awaitedBy(place).map(({ work, hosts }) => (
+          <li key={`${work.key} ${work.queue}`} class="name">
+            {work.key === '' ? 'a workload of another namespace' : <a href={link(['workload', ...work.key.split('/')])}>{work.key}</a>}: {plural(hosts, 'host')}
+          </li>
+        ))}
       </ul>
     </section>
   );

@@ -3,9 +3,9 @@
 import type { JSX } from 'preact';
 import type { WorkloadRow } from '../api/wire';
 import { keyOf, waiting, workloads } from '../live';
-import { Note, useFirst, useNow, Waiting } from '../parts';
+import { Note, Swatch, useFirst, useNow, Waiting } from '../parts';
 import { choose, link, route } from '../route';
-import { agoText, countText, halves, momentText, startMoments, startText } from '../text';
+import { agoText, countText, halves, momentText, plural, startMoments, startText } from '../text';
 import { byName } from '../tree/model';
 
 type Column = 'name' | 'queue' | 'priority' | 'pods' | 'position' | 'since' | 'start' | 'reason';
@@ -33,6 +33,7 @@ function Hint({ row }: { row: WorkloadRow }): JSX.Element {
   return (
     <>
       <div class="clamp soft" title={row.message}>{why || row.message}</div>
+      {row.heldHosts > 0 && <div class="row fine"><Swatch color="var(--cell-held)" />{plural(row.heldHosts, 'host')} held for it, until others have left</div>}
       {remedy !== '' && <div class="clamp" title={remedy}>Would be admitted if {remedy}</div>}
     </>
   );
