@@ -23,6 +23,24 @@ def kubeconfig(given: Path | None) -> Path | None:
     return home if home.exists() else None
 
 
+def own_namespace(given: Path | None, context: str | None = None) -> str:
+    """Returns the namespace of the kubeconfig's context, as kubectl uses it; `default` if it names none."""
+    from kubernetes_asyncio.config import list_kube_config_contexts
+
+    file = kubeconfig(given)
+    if file is None:
+        return _own(_OF_POD)
+    every, current = list_kube_config_contexts(config_file=str(file))
+    found = next((one for one in every if one["name"] == context), None) if context else current
+    return str(((found or {}).get("context") or {}).get("namespace") or _DEFAULT)
+
+
+def _own(file: Path) -> str:
+    return file.read_text().strip() if file.exists() else _DEFAULT
+
+
+_DEFAULT = "default"
+_OF_POD = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 _IN_POD = "KUBERNETES_SERVICE_HOST"
 
 

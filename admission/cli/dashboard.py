@@ -12,12 +12,13 @@ from pathlib import Path
 
 from rich.console import Console
 
-from admission.cli.connection import connect, worded
+from admission.cli.connection import connect, own_namespace, worded
 from admission.dashboard.app import serving_locally
 from admission.dashboard.dashboard import Dashboard
 from admission.settings import AdmissionSettings
 from api.errors import StowageError
 from api.kube.lag import watch_loop
+from api.kube.partial import PartialKube
 
 NOT_SERVED = 2
 _PATIENCE = 5.0
@@ -48,23 +49,36 @@ def run(arguments: DashboardArguments, settings: AdmissionSettings, out: Console
 
 async def _serve(arguments: DashboardArguments, settings: AdmissionSettings, out: Console) -> None:
     async with (
-        await connect(arguments.kubeconfig, arguments.context) as kube,
-        serving_locally(kube, settings, arguments.port, arguments.context or "") as (address, dashboard),
+        await connect(arguments.kubeconfig, arguments.context) as connected,
+        serving_locally(
+            kube := PartialKube.of(connected, own_namespace(arguments.kubeconfig, arguments.context)),
+            settings,
+            arguments.port,
+            arguments.context or "",
+        ) as (address, dashboard),
     ):
         out.print(f"{address} (Ctrl-C ends it)", markup=False, highlight=False)
         if arguments.open_page:
             await asyncio.to_thread(webbrowser.open, address)
         async with asyncio.TaskGroup() as group:
             group.create_task(watch_loop(), name="loop lag")  # also collects garbage in short passes
-            await _tell(dashboard, out)
+            await _tell(dashboard, kube, out)
 
 
-async def _tell(dashboard: Dashboard, out: Console) -> None:
-    """Prints what the cluster does not let the user read, which the page waits for; then waits forever."""
+async def _tell(dashboard: Dashboard, kube: PartialKube, out: Console) -> None:
+    """Prints what the page waits for, and what the cluster does not let the user read; then waits forever."""
     told = ""
     while True:
         await asyncio.sleep(_PATIENCE)
-        why = dashboard.missing() or ""
+        why = dashboard.missing() or _refused(kube)
         if why != told and why:
             out.print(why, style="yellow", markup=False, soft_wrap=True, highlight=False)
         told = why
+
+
+def _refused(kube: PartialKube) -> str:
+    """Returns what is not shown, empty if the user may list all."""
+    kinds = sorted(kube.refused, key=lambda one: one.plural)
+    part = [f"{one.plural} (shown are those of {scope})" for one in kinds if (scope := kube.scope(one))]
+    none = [one.plural for one in kinds if not kube.scope(one)]
+    return f"you may not list {', '.join(none + part)}" if kinds else ""

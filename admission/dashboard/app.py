@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator
+from functools import partial
 from importlib.metadata import version
 from typing import Final
 
@@ -16,7 +17,7 @@ from admission.dashboard.cluster import Connected, connected
 from admission.dashboard.dashboard import Dashboard, Facts
 from admission.dashboard.mcp_endpoint import Endpoint, paths
 from admission.dashboard.server import Authenticate, DashboardServer, plain_listening
-from admission.dashboard.viewer import TokenUser, Viewer
+from admission.dashboard.viewer import LocalUser, TokenUser, Viewer, permissions_of
 from admission.serving.certificate_authority import Lifetimes
 from admission.serving.certificates import (
     CertificateLocations,
@@ -31,6 +32,7 @@ from admission.serving.tls import Serving
 from admission.settings import AdmissionSettings
 from api.kube.access import Access, Identities, Permissions
 from api.kube.client import Kube
+from api.kube.partial import PartialKube
 from api.kube.process import Process
 
 LOCALHOST: Final = "127.0.0.1"
@@ -105,13 +107,14 @@ async def serving_locally(
 ) -> AsyncIterator[tuple[str, Dashboard]]:
     """Serves this machine's user while the block runs, without tokens; yields the page's address, and the dashboard.
 
-    What is shown is what `kube` may read. Raises OSError if the port is taken.
+    What is shown is what `kube` may read, also a PartialKube. Raises OSError if the port is taken.
     """
+    local = LocalUser(read=partial(permissions_of, kube)) if isinstance(kube, PartialKube) else LocalUser()
     async with following(kube, settings, cluster) as dashboard, asyncio.TaskGroup() as group:
         tools = Endpoint(dashboard)
         running = group.create_task(tools.run(), name="tools")
         try:
-            server = DashboardServer(dashboard, extra=paths(tools))
+            server = DashboardServer(dashboard, extra=paths(tools), local=local)
             async with plain_listening(server, LOCALHOST, port) as bound:
                 yield f"http://{LOCALHOST}:{bound}/", dashboard
         finally:

@@ -230,7 +230,7 @@ class Dashboard:
         if row is None or workload is None:
             raise Refused(404, "NotFound", f"there is no Workload {key[:507]}")
         explanation = None
-        if row["state"] == PENDING:
+        if row["state"] == PENDING and not permissions.unread:
             explanation = self._hidden(await self._explanation(viewer, key), permissions, namespace)
         conditions = [
             {
@@ -269,6 +269,7 @@ class Dashboard:
     async def explain(self, viewer: Viewer, namespace: str, name: str) -> dict[str, Any]:
         """Returns the explanation of a Workload, waiting or admitted."""
         permissions = await self._of_namespace(viewer, namespace)
+        _check_computable(viewer, permissions)
         found = await self._explanation(viewer, object_key(namespace, name))
         if found is None:
             message = f"there is no Workload {object_key(namespace, name)[:507]} that waits or is admitted"
@@ -278,7 +279,7 @@ class Dashboard:
 
     async def what_if(self, viewer: Viewer, question: Mapping[str, Any]) -> dict[str, Any]:
         """Returns answers.WhatIfAnswer for a question as answers.WhatIf has it, by Python names."""
-        await self.permissions(viewer)
+        _check_computable(viewer, await self.permissions(viewer))
         text, form = question.get("yaml"), question.get("job")
         if (text is None) == (form is None):
             given = "both" if text is not None else "neither"
@@ -324,6 +325,13 @@ class Dashboard:
         """Returns answers.SearchResult."""
         permissions = await self.permissions(viewer)
         return {"items": await search(self.cluster, self.trees, text.strip().lower()[:253], permissions)}
+
+
+def _check_computable(viewer: Viewer, permissions: Permissions) -> None:
+    """Raises Refused if parts of the cluster are not known that decisions depend on."""
+    if permissions.unread:
+        kinds = ", ".join(permissions.unread)
+        raise Refused(403, "Forbidden", f"{viewer.name} may not list all of what decisions depend on: {kinds}")
 
 
 def _selected(row: Row, query: Mapping[str, str], state: str) -> bool:

@@ -57,12 +57,17 @@ Extra = Callable[[web.BaseRequest, Viewer, bytes], Awaitable[web.StreamResponse]
 
 
 class DashboardServer:
-    """Answers requests. Without `authenticate` the only client is this machine's user. `extra` has further paths."""
+    """Answers requests. Without `authenticate` the only client is this machine's user, `local`. `extra` has further paths."""
 
     def __init__(
-        self, dashboard: Dashboard, authenticate: Authenticate | None = None, extra: Mapping[str, Extra] | None = None
+        self,
+        dashboard: Dashboard,
+        authenticate: Authenticate | None = None,
+        extra: Mapping[str, Extra] | None = None,
+        local: LocalUser | None = None,
     ) -> None:
         self._dashboard, self._authenticate, self._extra = dashboard, authenticate, extra or {}
+        self._local = local or LocalUser()
         self._files: dict[str, StaticFile] = load()
         self._openapi = msgspec.json.encode(document(dashboard.facts.version))
 
@@ -141,7 +146,7 @@ class DashboardServer:
 
     async def _viewer(self, request: web.BaseRequest) -> Viewer:
         if self._authenticate is None:
-            return LocalUser()
+            return self._local
         kind, _, token = request.headers.get("Authorization", "").partition(" ")
         if kind.lower() != "bearer" or not token.strip():
             raise Refused(401, "Unauthorized", "This cluster asks for a token.")
@@ -152,7 +157,7 @@ class DashboardServer:
 
     async def _of_token(self, token: str) -> Viewer | None:
         if self._authenticate is None:
-            return LocalUser()
+            return self._local
         try:
             return await self._authenticate(token)
         except (StowageError, TimeoutError):

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
 from api.kube.access import Right, Subject
+from api.kube.partial import PartialKube
 from api.kube.resources import ADVANCE_RESERVATIONS, CLUSTER_QUEUES, NODES, PODS, WORKLOADS
 
 OTHERS: Final = "a workload of another namespace"
@@ -35,13 +36,17 @@ May = Callable[[Subject, Right, str], Awaitable[bool]]
 
 @dataclass(frozen=True, slots=True)
 class Permissions:
-    """What a viewer may see. `namespaces` None means all; `pods` likewise."""
+    """What a viewer may see. `namespaces` None means all; `pods` likewise.
+
+    `unread` names kinds of which the process has not read everything: nothing can be computed from a part of the cluster.
+    """
 
     nodes: bool = True
     queues: bool = True
     namespaces: frozenset[str] | None = None
     pods: frozenset[str] | None = None
     reservations: bool = True
+    unread: tuple[str, ...] = ()
 
     def sees(self, namespace: str) -> bool:
         """Reports whether the viewer may list the Workloads of the namespace."""
@@ -72,13 +77,25 @@ class Viewer(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class LocalUser:
-    """The user of this machine, whose kubeconfig read what there is to see."""
+    """The user of this machine, whose kubeconfig read what there is to see. `read` returns what that was."""
 
     name: str = "you"
+    read: Callable[[], Permissions] = Permissions
 
     async def permissions(self, namespaces: Sequence[str]) -> Permissions:
-        """Returns permissions of everything."""
-        return Permissions()
+        """Returns permissions of all that was read."""
+        return self.read()
+
+
+def permissions_of(kube: PartialKube) -> Permissions:
+    """Returns what a user may see whose rights may be narrow."""
+    namespaces, pods = (
+        None if scope is None else frozenset((scope,) if scope else ())
+        for scope in (kube.scope(WORKLOADS), kube.scope(PODS))
+    )
+    unread = tuple(sorted(resource.plural for resource in kube.refused))
+    nodes, queues, reservations = (kube.scope(kind) is None for kind in (NODES, CLUSTER_QUEUES, ADVANCE_RESERVATIONS))
+    return Permissions(nodes, queues, namespaces, pods, reservations, unread)
 
 
 @dataclass(frozen=True, slots=True)
