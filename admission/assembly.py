@@ -179,9 +179,7 @@ def deciding(shared: Shared) -> Deciding:
         guesses = Guesses(views, queues, learned.times, due.set, section.forecast_period)
         feed.conversion.guess = guesses.of
         more += [("run times", learned.run), ("forecasts", forecaster.run), ("guesses", guesses.run)]
-    moves = MoveController(
-        writer, views, context, scheduler, shared.recorder, latest_start, movability=lambda: state.movability
-    )
+    moves = MoveController(writer, views, context, scheduler, shared.recorder, state, latest_start)
     more.append(("moves", moves.run))
     reservations = AdvanceReservationController(writer, views, ledger, feed)
     part = ProcessPart(

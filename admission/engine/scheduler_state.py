@@ -32,12 +32,13 @@ from admission.engine.queue.queues import PendingQueues
 class SchedulerState:
     """`apply` returns whether a cycle could now decide something that it could not decide before.
 
-    `movability` is a number that grows whenever running workloads may be moved that might not be before (moves/).
+    Two numbers are for moves/: `movability` grows whenever running workloads may be moved that might not be before, and `freed`
+    whenever capacity of nodes may have become free.
     """
 
     def __init__(self, ledger: Ledger, queues: PendingQueues) -> None:
         self.ledger, self.queues = ledger, queues
-        self.movability = 0
+        self.movability = self.freed = 0
         self._known: set[str] = set()
         self._generations: dict[str, int] = {}
         self._beside = partial(reclaimable_beside, ledger)
@@ -195,6 +196,7 @@ class SchedulerState:
                 self._generations[name] = generation
                 grown.append(name)
         if grown:
+            self.freed += 1
             self.queues.lines.capacity_freed(grown, self._beside)
         return bool(grown)
 

@@ -78,6 +78,7 @@ class Moves:
         self._made = MoveLog()
         self._holds: dict[str, float] = {}
         self._last = -_BETWEEN
+        self._freed = 0
 
     @cached_property
     def _any_movable(self) -> bool:
@@ -95,6 +96,9 @@ class Moves:
     def due(self) -> float | None:
         """Returns the time of the next plan or of the end of a hold."""
         times = list(self._holds.values())
+        if self._world.state.freed != self._freed:
+            self._freed = self._world.state.freed
+            self._times.room_freed(self._world.now)
         if (at := self._times.next(self._holds)) is not None:
             times.append(max(at, self._last + _BETWEEN))
         return min(times, default=None)

@@ -38,6 +38,19 @@ log = logging.getLogger(__name__)
 
 _MOST: Final = 256
 """The most moves of one plan."""
+_MESSAGE: Final = ("Moved to another place so that ", "; the quota stays reserved")
+_FOR_A_GANG: Final = " gets its domain"
+
+
+def purpose_of(gang: str) -> str:
+    """Returns the purpose of moves for the waiting workload of this key."""
+    return gang + _FOR_A_GANG
+
+
+def gang_of(message: str) -> str:
+    """Returns the key of the workload for which a mover moves, by the message of its condition; empty if it names none."""
+    begins, ends = _MESSAGE[0], _FOR_A_GANG + _MESSAGE[1]
+    return message[len(begins) : -len(ends)] if message.startswith(begins) and message.endswith(ends) else ""
 
 
 class MoveExecutor:
@@ -132,7 +145,7 @@ class MoveExecutor:
     async def _write(
         self, made: MovePlan, purpose: str, seen: dict[str, Workload], writes: asyncio.TaskGroup
     ) -> list[str]:
-        message = f"Moved to another place so that {purpose}; the quota stays reserved"
+        message = purpose.join(_MESSAGE)
         stays: list[str] = []
         for number, move in enumerate(made.moves):
             try:
@@ -151,13 +164,15 @@ class MoveExecutor:
                 if made.workload:
                     self._stop(made.workload, f"{move.workload} has changed, and the others that would move stay")
                 break
-        if made.evictions and not stays and made.workload in self.places:
-            self._evict(made, writes)
+        if not stays:
+            self.evict(made, writes)
         self._context.cycle_due.set()
         return stays
 
-    def _evict(self, made: MovePlan, writes: asyncio.TaskGroup) -> None:
+    def evict(self, made: MovePlan, writes: asyncio.TaskGroup) -> None:
         """Evicts the victims of the plan, whose moves are written, or none if one may no longer be evicted."""
+        if not made.evictions or made.workload not in self.places:
+            return
         if (why := unevictable(self._ledger, self._queues.workload(made.workload), made)) is not None:
             self._stop(made.workload, why)
             return

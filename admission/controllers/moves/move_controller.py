@@ -27,30 +27,30 @@ from admission import metrics
 from admission.controllers import first_series
 from admission.controllers.cluster_view import Views
 from admission.controllers.first_series import DONE
-from admission.controllers.moves.executor import MoveExecutor
+from admission.controllers.moves.executor import MoveExecutor, purpose_of
 from admission.controllers.moves.movable import MovableIndex
 from admission.controllers.moves.planning import computed
 from admission.controllers.moves.topology_moves import TopologyMoves
+from admission.controllers.moves.unfinished import Unfinished
 from admission.controllers.scheduler import Scheduler
 from admission.controllers.scheduler_context import SchedulerContext
-from admission.engine.cycle.held_places import PLACE_HELD, hold_place
+from admission.engine.cycle.held_places import hold_place
+from admission.engine.cycle.repeated_preemption import may_not_evict
 from admission.engine.cycle.solve import flavors_of
 from admission.engine.decision import Preempt, Wait
 from admission.engine.flavors.assign import Mode
 from admission.engine.model import Workload as EngineWorkload
 from admission.engine.moves.choice import is_better, plan_with_evictions
-from admission.engine.moves.commit import place_after_moves
+from admission.engine.moves.commit import evictions_after_moves, place_after_moves
 from admission.engine.moves.movers import USED_UP, WITHIN_MINIMUM
 from admission.engine.moves.plan import PlanOptions, plan
 from admission.engine.moves.plan_times import FIRST_PAUSE, LONGEST_PAUSE, PlanTimes
 from admission.engine.moves.plans import MovePlan, NoPlan
 from admission.engine.queue.cluster_queue import order_of
 from admission.engine.reasons import Reason
+from admission.engine.scheduler_state import SchedulerState
 from api.kube.client import Kube
 from api.kube.events import EventRecorder
-from api.meta import find_condition
-from api.names import QUOTA_RESERVED
-from api.workloads import Workload
 
 log = logging.getLogger(__name__)
 
@@ -58,6 +58,9 @@ _REST: Final = 20.0
 """Seconds of rest for each second of planning, which bounds the share of the loop to a twentieth."""
 _LOOK: Final = 1.0
 """Seconds between two looks at what waits, and at the holds."""
+
+_MOST_RESUMED: Final = 4
+"""Plans of the process before whose evictions are begun again: they are searched in one turn of the loop."""
 
 LatestStart = Callable[[str], float | None]
 """The forecast latest start of a waiting workload (epoch seconds); None if unknown."""
@@ -73,16 +76,14 @@ class MoveController:
         context: SchedulerContext,
         scheduler: Scheduler,
         recorder: EventRecorder,
+        state: SchedulerState,
         latest_start: LatestStart | None = None,
         now: Callable[[], float] = time.time,
-        *,
-        movability: Callable[[], int] = int,
     ) -> None:
-        """`movability` is as SchedulerState.movability."""
         first_series.of_process()
         self._views, self._context = views, context
         self._latest_start, self._now = latest_start, now
-        self._movability, self._seen = movability, 0
+        self._state, self._movability, self._freed = state, 0, 0
         self._automatic = context.settings.moves
         self._ledger, self._queues = context.ledger, context.queues
         self._executor = MoveExecutor(kube, views, context, scheduler, recorder, now)
@@ -90,6 +91,7 @@ class MoveController:
         self._topologies = TopologyMoves(kube, views, context, self._executor, recorder, now, self.planned)
         self._times = PlanTimes(self._queues, context.settings.moves_after)
         self._deferred: dict[str, Preempt] = {}
+        self._unwritten: list[MovePlan] = []
         self._urgent = asyncio.Event()
         self._evict_until: dict[str, float] = {}
         scheduler.on_wait(self._waits)
@@ -111,6 +113,8 @@ class MoveController:
 
     async def look(self, writes: asyncio.TaskGroup) -> float:
         """Plans for one waiting workload, and for Topologies that ask for it; returns the seconds of computation."""
+        while self._unwritten:
+            self._executor.evict(self._unwritten.pop(), writes)
         self._end_overdue()
         for key in list(self._deferred):
             await self._instead_of_evictions(key, writes)
@@ -136,9 +140,12 @@ class MoveController:
             self._evict_until.pop(gone)
         if not self._movable:
             return None
-        if (seen := self._movability()) != self._seen:
-            self._seen = seen
+        if self._state.movability != self._movability:
+            self._movability = self._state.movability
             self._times.all_sooner(self._now())
+        if self._state.freed != self._freed:
+            self._freed = self._state.freed
+            self._times.room_freed(self._now())
         first = self._times.first(self._now(), self._places)
         return None if first is None else first.key
 
@@ -206,7 +213,7 @@ class MoveController:
 
     def _begin(self, made: MovePlan, writes: asyncio.TaskGroup) -> bool:
         """Begins the moves; False if the plan no longer holds."""
-        refused = isinstance(self._executor.begin(made, f"{made.workload} gets its domain", writes), str)
+        refused = isinstance(self._executor.begin(made, purpose_of(made.workload), writes), str)
         if refused:
             self._times.again(made.workload, self._now() + FIRST_PAUSE)
         return not refused
@@ -255,17 +262,26 @@ class MoveController:
         """Reads the moves of today, and holds the places of waiting workloads again for which others are on their way."""
         now, objects = self._now(), self._views.workloads.objects
         self._executor.made.read(objects.values(), now)
-        moving = [key for key in objects if (found := self._ledger.workload(key)) is not None and found.moves.moving]
-        if not moving:
-            return
-        waiting = [one for one in self._queues.workloads() if _was_held(objects.get(one.key))]
+        found = Unfinished.of(self._ledger, objects, now)
+        waiting = [one for one in self._queues.workloads() if found.is_for(one.key, objects)]
         for gang in sorted(waiting, key=order_of):
-            admission = place_after_moves(self._ledger, gang, moving, now)
+            admission = place_after_moves(self._ledger, gang, found.leaving, now)
+            victims = found.leaving.difference(found.movers)
+            if admission is None and (made := self._evictions_left(gang, found, now)) is not None:
+                admission, victims = made.admission, victims.union(one.victim.workload for one in made.evictions)
+                self._unwritten.append(made)
+                self._urgent.set()
             if admission is not None:
                 hold_place(self._ledger, gang, admission)
-                self._places.add(gang.key, tuple(moving), now)
+                self._places.add(gang.key, found.movers, now, tuple(sorted(victims)))
 
-
-def _was_held(workload: Workload | None) -> bool:
-    found = None if workload is None else find_condition(workload.status.conditions, QUOTA_RESERVED)
-    return found is not None and found.status == "False" and found.message.startswith(PLACE_HELD)
+    def _evictions_left(self, gang: EngineWorkload, found: Unfinished, now: float) -> MovePlan | None:
+        """Returns a plan of the evictions that the process before this one would have begun once the moves were written."""
+        if gang.key not in found.gangs or len(self._unwritten) >= _MOST_RESUMED:
+            return None
+        made = evictions_after_moves(self._ledger, gang, found.leaving, now)
+        victims = () if made is None else tuple(one.victim for one in made.evictions)
+        evictions = self._queues.evictions
+        if not victims or may_not_evict(self._ledger, evictions, gang, victims, found.leaving, now) is not None:
+            return None
+        return made

@@ -77,8 +77,8 @@ def with_evictions(
 ) -> MovePlan | NoPlan:
     """Returns the best plan found with these flavors, which quota allows, or why there is none."""
     victims = _victims(ledger, gang, queue, found, requests, now, limits.pause)
-    if not victims or not movers.by_key:
-        return NoPlan(NoPlanReason.NOT_MOVABLE, "no workload may be moved, or none may be evicted for it")
+    if not victims:
+        return NoPlan(NoPlanReason.NOT_MOVABLE, "no workload may be evicted for it")
     limits.pause()
     if not place(ledger, requests, empty=True).fits:
         return NoPlan(NoPlanReason.NEVER, "it would not fit either if no workload ran")

@@ -8,8 +8,10 @@ until they have ended, so both places are taken. The gang's place and quota are 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
+from typing import Final
 
 from admission.engine.cycle.held_places import hold_place
 from admission.engine.cycle.nomination import Nomination
@@ -17,13 +19,16 @@ from admission.engine.cycle.solve import flavors_of, place
 from admission.engine.flavors.assign import Mode
 from admission.engine.ledger import Ledger
 from admission.engine.model import Admission, ObjectRemoved, RemovedKind, Workload
-from admission.engine.moves.blockers import may_evict
-from admission.engine.moves.movers import Mover, mover_of
+from admission.engine.moves.blockers import Limits, may_evict, with_evictions
+from admission.engine.moves.movers import Mover, Movers, mover_of
 from admission.engine.moves.plans import MovePlan
+from admission.engine.pauses import no_pause
 from admission.engine.requests import placement_requests
 
 Reserved = Iterable[tuple[Workload, Admission]]
 """Waiting workloads with what is reserved for each."""
+_FEW: Final = 400
+"""Sets that are examined in one step of the loop (plan.py)."""
 
 
 def commit(
@@ -105,21 +110,53 @@ def _holds(ledger: Ledger, workload: Workload, admission: Admission) -> bool:
     return True
 
 
-def place_after_moves(ledger: Ledger, gang: Workload, moving: Collection[str], now: float) -> Admission | None:
+def place_after_moves(ledger: Ledger, gang: Workload, leaving: Collection[str], now: float) -> Admission | None:
     """Returns the gang's admission as it will be when the workloads on their way have left their old places; None without one.
 
-    For a process that takes over: the new places of these workloads are in their statuses, the gang's is in none.
+    `leaving` are workloads that move or are evicted. For a process that takes over: the new places of movers are in their
+    statuses, the gang's is in none.
     """
     queue = ledger.quota.spec(gang.cluster_queue)
     if queue is None or gang.blocked is not None:
         return None
-    with ledger.trial():
-        for key in sorted(moving):
-            for pod in ledger.allocations.pods_with_surplus(key):
-                if pod not in ledger.allocations.slot_of:
-                    ledger.apply(ObjectRemoved(RemovedKind.POD, pod))
+    with _left(ledger, leaving):
         found = flavors_of(ledger, gang, queue)
         if found.mode < Mode.FIT:
             return None
         result = place(ledger, placement_requests(gang, queue, found, ledger.flavors, now))
     return Nomination(gang, found, result.assignments).admission() if result.fits else None
+
+
+def evictions_after_moves(ledger: Ledger, gang: Workload, leaving: Collection[str], now: float) -> MovePlan | None:
+    """Returns the evictions that a plan still lacks whose moves were all made, and the gang's admission after them.
+
+    None if there are none, or if one of the victims might move instead: then some of its moves were not made. `leaving` is as
+    of `place_after_moves`.
+    """
+    queue = ledger.quota.spec(gang.cluster_queue)
+    if queue is None or gang.blocked is not None:
+        return None
+    with _left(ledger, leaving):
+        found = flavors_of(ledger, gang, queue)
+        if found.mode < Mode.FIT:
+            return None
+        requests = placement_requests(gang, queue, found, ledger.flavors, now)
+        made = with_evictions(ledger, gang, queue, found, requests, Movers({}), now, Limits({}, _FEW, no_pause))
+    if not isinstance(made, MovePlan):
+        return None
+    keys = (one.victim.workload for one in made.evictions)
+    return None if any(isinstance(mover_of(ledger, key, now, {}, bound=False), Mover) for key in keys) else made
+
+
+@contextmanager
+def _left(ledger: Ledger, leaving: Collection[str]) -> Iterator[None]:
+    """Opens a trial in which these have left: the evicted ones altogether, movers their old places."""
+    with ledger.trial():
+        for key in sorted(leaving):
+            if (workload := ledger.workload(key)) is not None and workload.evicted:
+                ledger.simulate_removal(key)
+                continue
+            for pod in ledger.allocations.pods_with_surplus(key):
+                if pod not in ledger.allocations.slot_of:
+                    ledger.apply(ObjectRemoved(RemovedKind.POD, pod))
+        yield

@@ -78,7 +78,9 @@ def plan(ledger: Ledger, gang: Workload, now: float, options: PlanOptions | None
         if result.fits:
             return NoPlan(NoPlanReason.FITS, "it fits without moves")
         refused.update(refusals(requests, result.failures))
-        if options.evict:
+        if options.evict and not movers.by_key:
+            planned: MovePlan | NoPlan = NoPlan(NoPlanReason.NOT_MOVABLE, "no workload may be moved")
+        elif options.evict:
             limits = Limits(options.left, options.budget, options.pause)
             planned = with_evictions(ledger, gang, queue, found, requests, movers, now, limits)
         else:

@@ -1,8 +1,9 @@
 """When moves are planned for a waiting workload: after its first wait for a place, then after pauses that double.
 
 Earlier if its moves may have become possible: at once after a change of what may be moved, or when a budget or a minimum run
-time opens, but never sooner than `FIRST_PAUSE` after its last plan. Workloads whose time has come anyway go before those, so
-that a user who changes annotations all the time delays nobody.
+time opens; and after a quarter of the pause if capacity has become free since, which happens all the time in a large cluster.
+Never sooner than `FIRST_PAUSE` after its last plan. Workloads whose time has come anyway go before those, so that a user who
+changes annotations all the time delays nobody.
 
 The controller and the simulation keep one. Times are in epoch seconds.
 """
@@ -17,6 +18,8 @@ from admission.engine.queue.queues import PendingQueues
 
 FIRST_PAUSE: Final = 10.0
 LONGEST_PAUSE: Final = 300.0
+SHARE_OF_PAUSE: Final = 0.25
+"""The part of a pause that is kept when capacity becomes free."""
 
 
 class Held(Protocol):
@@ -63,6 +66,11 @@ class PlanTimes:
         """Makes all plans sooner."""
         for key in self._planned:
             self.sooner(key, at)
+
+    def room_freed(self, now: float) -> None:
+        """Makes all plans sooner, since capacity has become free."""
+        for key, planned in self._planned.items():
+            self.sooner(key, max(now, planned + (self._due[key] - planned) * SHARE_OF_PAUSE))
 
     def time_of(self, key: str) -> float:
         """Returns the time of the next plan for the workload."""

@@ -19,6 +19,7 @@ from admission.controllers.moves.move_controller import MoveController
 from admission.controllers.scheduler import Scheduler
 from admission.controllers.scheduler_context import SchedulerContext
 from admission.controllers.wait_reasons import WaitReporter
+from admission.engine.model import ObjectRemoved, RemovedKind
 from admission.settings import ControllerSection
 from admission.world.objects import Objects
 from admission.world.world import World
@@ -38,8 +39,11 @@ LAST, NEXT = 310, 610
 class TwoRacks:
     """The cluster, and a controller that plans. Its writes are noted by the second in `moved`, and end with the test."""
 
-    def __init__(self, minimum: int = 0, moved: int | None = None) -> None:
-        """`mover` runs at least `minimum` seconds. `moved`: `stays` was moved then, and its queue may move one a day."""
+    def __init__(self, minimum: int = 0, moved: int | None = None, full: bool = False) -> None:
+        """`mover` runs at least `minimum` seconds. `moved`: `stays` was moved then, and its queue may move one a day.
+
+        `full`: each of them has two pods, and only when `leaves` has left is there room for the gang.
+        """
         self.world = World(now=NOW)
         self.objects = Objects(self.world.state)
         self.version = 1
@@ -53,8 +57,11 @@ class TwoRacks:
             self.node(name)
         self.add(CLUSTER_QUEUES, {"metadata": {"name": "cq", "annotations": terms}, "spec": queue})
         self.add(LOCAL_QUEUES, {"metadata": {"name": "lq", "namespace": "ns"}, "spec": {"clusterQueue": "cq"}})
-        self.runs("mover", "n1", {MOVABLE: "true", MINIMUM_RUN_TIME: f"{minimum}s"})
-        self.runs("stays", "n2", {}, moved)
+        pods = 2 if full else 1
+        self.runs("mover", "n1", {MOVABLE: "true", MINIMUM_RUN_TIME: f"{minimum}s"}, pods)
+        self.runs("stays", "n2", {}, pods, moved)
+        if full:
+            self.runs("leaves", "n2", {})
         self.add(WORKLOADS, workload("gang", count=4, topology_request={"required": RACK}).to_wire())
         self.moved: list[int] = []
         self.over = asyncio.Event()
@@ -69,7 +76,9 @@ class TwoRacks:
         self.scheduler = Scheduler(kube, views, context, waits, recorder, self.clock)
         self.waited = asyncio.Event()
         self.scheduler.on_wait(lambda decision: self.waited.set())
-        self.controller = MoveController(kube, views, context, self.scheduler, recorder, None, self.clock)
+        self.controller = MoveController(
+            kube, views, context, self.scheduler, recorder, self.world.state, now=self.clock
+        )
 
     def clock(self) -> float:
         return self.world.now
@@ -84,17 +93,23 @@ class TwoRacks:
         status = {"allocatable": {"cpu": "4", "pods": "110"}, "conditions": [condition("Ready")]}
         self.add(NODES, {"metadata": {"name": name, "labels": labels}, "status": status})
 
-    def runs(self, name: str, node: str, terms: dict[str, str], moved: int | None = None) -> None:
-        """A running workload of one pod."""
-        made = workload(name, domains=[((node,), 1)], metadata={"annotations": terms})
+    def runs(self, name: str, node: str, terms: dict[str, str], pods: int = 1, moved: int | None = None) -> None:
+        """A running workload."""
+        made = workload(name, count=pods, domains=[((node,), pods)], metadata={"annotations": terms})
         if moved is not None:
             status = conditions.moving(made.status, "", NOW + moved)
             made = made.model_copy(update={"status": conditions.moved(status, NOW + moved)})
         self.add(WORKLOADS, made.to_wire())
-        bound = msgspec.to_builtins(pod(name, owner=name, gated=False, phase="Running"))
-        bound["spec"]["nodeName"] = node
-        bound["spec"]["containers"] = [{"name": "main", "resources": {"requests": {"cpu": "1"}}}]
-        self.add(PODS, bound)
+        for n in range(pods):
+            bound = msgspec.to_builtins(pod(f"{name}-{n}", owner=name, gated=False, phase="Running"))
+            bound["spec"]["nodeName"] = node
+            bound["spec"]["containers"] = [{"name": "main", "resources": {"requests": {"cpu": "1"}}}]
+            self.add(PODS, bound)
+
+    def end(self, name: str) -> None:
+        """The workload of one pod is gone."""
+        for kind, key in ((RemovedKind.WORKLOAD, f"ns/{name}"), (RemovedKind.POD, f"ns/{name}-0")):
+            self.world.apply(ObjectRemoved(kind, key))
 
     async def patch(self, _: object, name: str, *__: object, **___: object) -> NoReturn:
         """A status that is written."""
@@ -106,14 +121,16 @@ class TwoRacks:
     def record(self, *_: object) -> None:
         """An event."""
 
-    async def play(self, seconds: int) -> list[int]:
-        """Looks at what waits once a second; returns when moves were written."""
+    async def play(self, seconds: int, leaves: int | None = None) -> list[int]:
+        """Looks at what waits once a second; returns when moves were written. `leaves` ends at that second."""
         cycles = asyncio.create_task(self.scheduler.run())
         await asyncio.wait_for(self.waited.wait(), 30)
         cycles.cancel()
         async with asyncio.TaskGroup() as writes:
             for second in range(seconds):
                 self.world.now = NOW + second
+                if second == leaves:
+                    self.end("leaves")
                 await self.controller.look(writes)
                 await asyncio.sleep(0)
             self.over.set()
@@ -137,3 +154,15 @@ async def test_moves_that_nothing_forbids_are_made_at_once() -> None:
 async def test_moves_are_made_when_what_alone_forbids_them_opens(by: str, opens: int, at: int) -> None:
     cluster = TwoRacks(opens) if by == "run time" else TwoRacks(moved=opens - DAY)
     assert await cluster.play(NEXT + 2) == [at]
+
+
+@pytest.mark.parametrize(
+    ("leaves", "at"),
+    [
+        pytest.param(5, 10, id="not within the shortest pause"),
+        pytest.param(LAST + 20, LAST + 75, id="a quarter of the pause"),
+        pytest.param(LAST + 100, LAST + 100, id="at once"),
+    ],
+)
+async def test_moves_are_made_soon_after_capacity_has_become_free(leaves: int, at: int) -> None:
+    assert await TwoRacks(full=True).play(NEXT, leaves) == [at]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from random import Random
 from typing import Any
 
@@ -14,10 +15,11 @@ from hypothesis import strategies as st
 from admission.engine.decision import Proof
 from admission.engine.ledger import Ledger
 from admission.engine.model import NO_TERMS, Workload
-from admission.engine.moves.commit import commit
+from admission.engine.moves.commit import commit, evictions_after_moves, place_after_moves
 from admission.engine.moves.movers import loss, movers_of
 from admission.engine.moves.plan import PlanOptions, plan
 from admission.engine.moves.plans import MovePlan, NoPlan
+from admission.engine.preemption.cost import cost_of
 from tests.admission.engine.moves.brute import best_of_both
 from tests.admission.engine.moves.clusters import NOW, Running, cluster, gang, hosts_of, own
 from tests.admission.engine.moves.drawn import PER_HOST, DrawnCluster
@@ -111,12 +113,59 @@ def test_a_victim_that_has_become_more_important_stays() -> None:
     assert hosts_of(ledger.admission("equal")) == {"h0": 1}
 
 
+def _mixed(seed: int) -> tuple[DrawnCluster, Workload]:
+    """A cluster of workloads of several priorities, and the gang that may evict some of them."""
+    drawn, draw = DrawnCluster(seed), Random(seed + 1)
+    drawn.runs = {key: replace(one, priority=draw.choice((-3, 0, 5, 10))) for key, one in drawn.runs.items()}
+    return drawn, replace(drawn.gang, priority=draw.choice((4, 10)))
+
+
+@settings(max_examples=examples(120))
+@given(st.integers(0, 10**6), st.integers(0, 10**6))
+def test_a_process_that_takes_over_evicts_only_what_the_plan_lacks(seed: int, how: int) -> None:
+    """The old process was killed after some of the moves were written, or all and some of the evictions."""
+    (drawn, wanted), draw = _mixed(seed), Random(how)
+    made = plan(drawn.ledger(LOWER), wanted, NOW, replace(BOTH, bound=True))
+    if not isinstance(made, MovePlan) or not made.evictions:
+        return
+    new = drawn.ledger(LOWER)
+    written = made.moves[: draw.randint(0, len(made.moves))]
+    victims = [one.victim.workload for one in made.evictions]
+    gone = draw.sample(victims, draw.randint(0, len(victims))) if len(written) == len(made.moves) else []
+    for move in written:
+        workload = _of(new, move.workload)
+        new.apply(replace(workload, admission=move.after, moves=replace(workload.moves, moving=True)))
+    for key in gone:
+        new.apply(replace(_of(new, key), evicted=True))
+    leaving, rest = [*(move.workload for move in written), *gone], set(victims) - set(gone)
+    before = {key: new.admission(key) for key in new.admissions}
+    place, found = (each(new, wanted, leaving, NOW) for each in (place_after_moves, evictions_after_moves))
+    assert {key: new.admission(key) for key in new.admissions} == before
+    assert new.audit() == []
+    if isinstance(found, MovePlan):
+        again = [_of(new, one.victim.workload) for one in found.evictions]
+        assert not found.moves
+        assert not {one.key for one in again}.intersection(leaving)
+        assert not any(one.moves.movable for one in again)
+        if len(written) == len(made.moves) and rest:
+            assert cost_of(again, NOW)[:4] <= cost_of(map(partial(_of, new), sorted(rest)), NOW)[:4]
+    if len(written) == len(made.moves):
+        still = rest and not any(_of(new, key).moves.movable for key in rest)
+        assert place is not None or found is not None or not still
+        assert (place is not None) >= (not rest)
+
+
+def _of(ledger: Ledger, key: str) -> Workload:
+    found = ledger.workload(key)
+    assert found is not None
+    return found
+
+
 @settings(max_examples=examples(120))
 @given(st.integers(0, 10**6))
 def test_no_way_to_leave_is_better_than_a_proved_plan_or_its_bound(seed: int) -> None:
-    drawn, draw = DrawnCluster(seed), Random(seed + 1)
-    drawn.runs = {key: replace(one, priority=draw.choice((-3, 0, 5, 10))) for key, one in drawn.runs.items()}
-    ledger, wanted = drawn.ledger(LOWER), replace(drawn.gang, priority=draw.choice((4, 10)))
+    drawn, wanted = _mixed(seed)
+    ledger = drawn.ledger(LOWER)
     movable = {key: mover.cost for key, mover in movers_of(ledger, NOW, {}).by_key.items()}
     evictable = {key: loss(ledger, key, NOW) for key, one in drawn.runs.items() if one.priority < wanted.priority}
     best = best_of_both(drawn.runs, movable, evictable, drawn.rack_of, PER_HOST, drawn.pods, drawn.each)

@@ -64,6 +64,24 @@ def test_a_plan_is_made_when_a_budget_opens() -> None:
     assert times.time_of("gang") == now + 120.0
 
 
+@pytest.mark.parametrize(
+    ("plans", "since", "pause"),
+    [
+        pytest.param(9, 5.0, 75.0, id="a quarter of the pause"),
+        pytest.param(9, 100.0, 100.0, id="at once later on"),
+        pytest.param(2, 1.0, FIRST_PAUSE, id="not right after the last plan"),
+        pytest.param(1, 1.0, FIRST_PAUSE, id="no later than without"),
+    ],
+)
+def test_a_plan_comes_sooner_after_capacity_has_become_free(plans: int, since: float, pause: float) -> None:
+    times, now = planned(plans)
+    times.room_freed(now + since)
+    times.room_freed(now + since + 1.0)
+    assert times.next(()) == now + pause
+    assert due(times, now + pause - 0.5) is None
+    assert due(times, now + pause) == "gang"
+
+
 def test_a_user_who_changes_annotations_all_the_time_delays_nobody() -> None:
     times, now = planned(9)
     times.waits("other", now)

@@ -1,0 +1,55 @@
+"""The moves that a process finds when it begins to lead, and for which waiting workloads they were made.
+
+A mover's condition names the workload, so that it is known once one move is written. A name there, or a message on the waiting
+workload, may be anybody's who writes statuses: the place is computed anew, and evictions follow the rules of preemption.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Self
+
+from admission.controllers.moves.executor import gang_of
+from admission.controllers.moves.places import GRACE
+from admission.engine.cycle.held_places import PLACE_HELD
+from admission.engine.ledger import Ledger
+from api.meta import find_condition
+from api.names import MOVING, QUOTA_RESERVED
+from api.workloads import Workload
+
+_PREVIOUSLY = "Previously: "
+
+
+@dataclass(frozen=True, slots=True)
+class Unfinished:
+    """`movers` are on their way, `leaving` has them and the evicted workloads. `gangs`: for these, others move or just have."""
+
+    movers: tuple[str, ...]
+    leaving: frozenset[str]
+    gangs: frozenset[str]
+
+    @classmethod
+    def of(cls, ledger: Ledger, objects: Mapping[str, Workload], now: float) -> Self:
+        """Reads the statuses at `now` (epoch seconds)."""
+        admitted = [one for key in ledger.admissions if (one := ledger.workload(key)) is not None]
+        movers = tuple(sorted(one.key for one in admitted if one.moves.moving))
+        evicted = (one.key for one in admitted if one.evicted)
+        late = (one.key for one in admitted if one.moves.moved is not None and now - one.moves.moved <= GRACE)
+        gangs = frozenset(filter(None, (_gang_of(objects.get(key)) for key in (*movers, *late))))
+        return cls(movers, frozenset((*movers, *evicted)), gangs)
+
+    def is_for(self, key: str, objects: Mapping[str, Workload]) -> bool:
+        """Reports whether others leave their places for this waiting workload."""
+        return key in self.gangs or (bool(self.leaving) and _was_held(objects.get(key)))
+
+
+def _gang_of(workload: Workload | None) -> str:
+    """Returns for which workload this one moves or has moved; empty for none."""
+    found = None if workload is None else find_condition(workload.status.conditions, MOVING)
+    return "" if found is None else gang_of(found.message.removeprefix(_PREVIOUSLY))
+
+
+def _was_held(workload: Workload | None) -> bool:
+    found = None if workload is None else find_condition(workload.status.conditions, QUOTA_RESERVED)
+    return found is not None and found.status == "False" and found.message.startswith(PLACE_HELD)
