@@ -16,13 +16,14 @@ import pytest_asyncio
 from admission.dashboard.app import serving_locally
 from admission.settings import AdmissionSettings
 from api.kube.client import PatchKind
-from api.kube.resources import ADVANCE_RESERVATIONS, NODES, Resource
+from api.kube.resources import ADVANCE_RESERVATIONS, CLUSTER_QUEUES, NODES, PODS, Resource
 from api.names import REQUIRE_TOPOLOGY
 from hack.controlplane.fixtures import cluster, control_plane_tools
 from hack.controlplane.options import ClusterOptions
 from tests.page.conftest import Watcher
 from tests.scenarios.site import BLOCK, GROUP, RACK, Site
 from tests.scenarios.stage import Stage, embedded, real
+from tests.scenarios.tenants import prioritized
 
 __all__ = ["cluster", "control_plane_tools"]
 
@@ -141,6 +142,42 @@ async def test_a_reserved_rack_is_marked_until_its_end(shown: Shown) -> None:
     soon = {"spec": {"start": at(-60), "end": at(0.1)}}
     await site.kube.patch(ADVANCE_RESERVATIONS, name, soon, kind=PatchKind.MERGE)
     await page.locator(".side").get_by_text(name).wait_for(state="detached", timeout=SECONDS)
+
+
+STAYS = "example.com/stays"
+
+
+async def keep_pods(site: Site, kept: bool) -> None:
+    """Keeps the pods of the site after their deletion, as those of a slow shutdown stay, or lets them go."""
+    for pod in (await site.kube.list(PODS, site.name)).items:
+        others = [one for one in pod["metadata"].get("finalizers") or () if one != STAYS]
+        body = {"metadata": {"finalizers": [*others, STAYS] if kept else others}}
+        await site.kube.patch(PODS, pod["metadata"]["name"], body, site.name, kind=PatchKind.MERGE)
+
+
+async def test_hosts_that_a_victim_leaves_are_held_for_its_preemptor(shown: Shown) -> None:
+    site, page = shown.site, shown.page
+    await site.change(
+        CLUSTER_QUEUES, site.name, {"spec": {"preemption": {"withinClusterQueue": "LowerPriority"}}}, cluster=True
+    )
+    await site.submit(await prioritized(site, site.job("low", 24), 1))
+    await site.running("low", 24)
+    await keep_pods(site, kept=True)
+    await site.submit(await prioritized(site, site.job("high", 8, {REQUIRE_TOPOLOGY: RACK}), 9))
+    await shown.go(f"topology/{site.name}")
+    side = page.locator(".side")
+    await side.get_by_text("Held until others have left").wait_for(timeout=SECONDS)
+    await side.get_by_text(f"{site.name}/job-high").wait_for(timeout=SECONDS)
+    await page.get_by_role("button", name="held for others").wait_for(timeout=SECONDS)
+    await page.get_by_role("link", name="Waiting").click()
+    row = page.locator(".waiting tbody tr", has_text=f"{site.name}/job-high")
+    await row.get_by_text("6 hosts held for it, until others have left").wait_for(timeout=SECONDS)
+    await keep_pods(site, kept=False)
+    await site.running("high", 8)
+    await row.wait_for(state="detached", timeout=SECONDS)
+    await shown.go(f"topology/{site.name}")
+    await side.get_by_text(f"{site.name}/job-high").wait_for(timeout=SECONDS)
+    assert await side.get_by_text("Held until others have left").count() == 0
 
 
 async def test_a_job_whose_pods_are_refused_is_among_those_that_wait(shown: Shown, stage: Stage) -> None:
