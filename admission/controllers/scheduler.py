@@ -98,7 +98,7 @@ class Scheduler:
         self._on_wait.append(call)
 
     def instead_of_preemption(self, call: Callable[[Preempt], bool]) -> None:
-        """Registers who is asked before workloads are evicted for another one: True defers the evictions.
+        """Registers a function that is called before workloads are evicted for another one: True defers the evictions.
 
         The deferred ones are decided again when the victims are reported to stay (QueueLines.stays).
         """

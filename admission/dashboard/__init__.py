@@ -1,7 +1,7 @@
 """The dashboard: a fourth process with read-only rights, off by default; also `stowage dashboard` on this machine.
 
 app.py                     assembles it for a cluster, or for this machine's user
-server.py                  HTTP: who asks, static files, dispatch, the stream of changes; stream.py: its clients
+server.py                  HTTP: authentication, static files, dispatch, the stream of changes; stream.py: its clients
 routes.py                  the table of routes; answers.py: their models; openapi.py: their document
 tools.py                   the routes as tools of MCP; mcp_server.py: their server, by the SDK; mcp_endpoint.py: over HTTP
 viewer.py                  what a user may see, by the cluster's own rights

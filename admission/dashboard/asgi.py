@@ -14,9 +14,9 @@ from aiohttp import web
 from admission.dashboard.viewer import Viewer
 
 VIEWER: Final = "stowage.viewer"
-"""The key of a scope that has who asks."""
+"""The key of a scope under which the viewer is."""
 _KEPT: Final = (b"authorization", b"cookie")
-"""Headers that are the server's alone: the application knows who asks."""
+"""Headers that the application does not get: it gets the viewer instead."""
 _Message = MutableMapping[str, Any]
 Application = Callable[
     [MutableMapping[str, Any], Callable[[], Awaitable[_Message]], Callable[[_Message], Awaitable[None]]],

@@ -1,6 +1,6 @@
 """The path `/mcp` of the dashboard's HTTP server: the tools for clients of the Model Context Protocol.
 
-The server has found out who asks, for each request anew; there are no sessions that another could take over. The SDK is
+The server has authenticated each request; there are no sessions that another user could take over. The SDK is
 imported at the first request, in a thread: most dashboards are never asked, and a page need not wait for it.
 """
 

@@ -1,4 +1,4 @@
-"""The HTTP server of the dashboard: who asks, what for, and the answer. dashboard.py knows the answers.
+"""The HTTP server of the dashboard: it authenticates, routes and answers. The answers come from dashboard.py.
 
 Every request is bounded: its body, its time, and (by admission.serving) its connection. On localhost there are no
 tokens: a request must name this machine as its host, so that no other name can be rebound to it, and no page of another origin
@@ -130,7 +130,7 @@ class DashboardServer:
             raise Refused(405, "MethodNotAllowed", f"{request.method[:16]} is not allowed here")
         raise Refused(404, "NotFound", "there is no such route; /openapi.json lists them")
 
-    # ---- who asks
+    # ---- authentication
 
     def _check_origin(self, request: web.BaseRequest) -> None:
         host = _host(f"//{request.headers.get('Host', '')}")

@@ -1,7 +1,7 @@
 """The trees of all flavors with a topology, kept as the cluster changes, and the JSON of their answers.
 
 `renew` applies changes and returns which rows changed. A structure that changed is loaded again in steps, while answers come
-from the old one. Amounts are shared by all who ask; only the table of workloads depends on who asks (`encoded`).
+from the old one. All viewers share the amounts; only the table of workloads depends on the viewer (`encoded`).
 """
 
 from __future__ import annotations

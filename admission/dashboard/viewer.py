@@ -65,7 +65,7 @@ def share_of(name: str) -> str:
 
 
 class Viewer(Protocol):
-    """Someone who asks. `name` is their user name."""
+    """A user of the dashboard. `name` is the user name."""
 
     @property
     def name(self) -> str:

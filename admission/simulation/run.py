@@ -322,7 +322,7 @@ class _Simulation:
         return self.world.ledger.quota.spec(run.workload.cluster_queue)
 
     def _note_checkpoint(self, key: str) -> None:
-        """Notes when the workload saves its work next, for those who plan with its cost."""
+        """Notes when the workload saves its work next: plans of moves count what it loses since."""
         self._next_save.pop(key, None)
         at = self._attempts[key].next_checkpoint(self._moment) if self._options.maker is not None else None
         if at is not None:

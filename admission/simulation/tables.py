@@ -92,9 +92,9 @@ def beside(loads: Mapping[str, LoadFigures]) -> Table:
     """Returns a table with a column for each simulation of the same load."""
     table = _table("the same load", ("", *loads))
     every = list(loads.values())
-    for who, of in (("workloads that require a domain", "gangs"), ("others", "others")):
+    for kind, of in (("workloads that require a domain", "gangs"), ("others", "others")):
         waits: list[WaitFigures] = [getattr(one, of) for one in every]
-        table.add_row(f"{who}: admitted", *(f"{one.admitted} of {one.count}" for one in waits))
+        table.add_row(f"{kind}: admitted", *(f"{one.admitted} of {one.count}" for one in waits))
         table.add_row("  time to admission, median", *(clock(one.median) for one in waits))
         table.add_row("  95 %", *(clock(one.p95) for one in waits))
         table.add_row("  longest", *(clock(one.most) for one in waits))
