@@ -8,6 +8,9 @@ too little is free even if all others go, and the cheapest fraction of the other
 rest. Sets that could not be cheaper than the best one are not examined. Of equal sets the first one wins: in the domain of the
 first name, and there in the order of cost per unit, then of names.
 
+If the gang consists of slices that must each stay in a part of the domain, such as a rack of a block, room in the domain says
+little. Then the floor is by parts, and sets that empty the cheapest parts are tried first (slices.py).
+
 Two negative answers are no proofs: that no places were found for the movers of a set together, since their order matters, and
 that the gang was not placed though counting says that it fits. The cost of such a set is then a floor, below which nothing is
 proved. The same holds for domains that the budget left.
@@ -30,6 +33,7 @@ from typing import Final
 from admission.engine.decision import Certificate, Proof
 from admission.engine.moves.holding import Held, Holding, NotHeld
 from admission.engine.moves.movers import Mover
+from admission.engine.moves.slices import first_set, lacks_slices, least_loss
 from admission.engine.pauses import no_pause
 from admission.engine.topology.eviction_gains import CandidateDomain
 
@@ -38,6 +42,8 @@ MoveCost = tuple[int, int]
 FREE: Final[MoveCost] = (0, 0)
 PLACEMENT: Final = 25
 """A placement counts as so many examined sets."""
+MOST_FIRST: Final = 4
+"""First sets of a domain for a gang of slices (slices.py)."""
 MOST_MORE: Final = 8
 """Movers that are tried besides those of a set without places."""
 
@@ -106,6 +112,8 @@ class DomainSearch:
             return
         if not self._together:
             best.floors.append(floor)
+        if lacks_slices(self.domain):
+            self._by_slices(holding, best)
         with self._gone(self._must):
             self._branch(0, _cost(self._must), holding, best)
         if best.spent:
@@ -121,6 +129,9 @@ class DomainSearch:
         with self._gone(self._must) as allowed:
             rest = self._bound(0, self.domain.missing) if allowed else None
         self.floor = None if rest is None else _sum(_cost(self._must), rest)
+        if self.floor is not None and self.domain.slices is not None and lacks_slices(self.domain):
+            least = least_loss(self.domain.slices, line)
+            self.floor = None if least is None else max(self.floor, (least, 1))
 
     def _of_every_set(self, line: Sequence[Mover]) -> list[Mover]:
         """Returns the movers without whose going too little is free even if all others go."""
@@ -130,7 +141,7 @@ class DomainSearch:
         must = set()
         for key in keys:
             self.domain.bring_back(key)
-            if self.domain.missing:
+            if self.domain.missing or lacks_slices(self.domain):
                 must.add(key)
             self.domain.evict(key)
         for key in keys:
@@ -170,9 +181,28 @@ class DomainSearch:
 
     # ---- sets
 
+    def _by_slices(self, holding: Holding, best: BestMoves) -> None:
+        """Tries sets that empty the cheapest parts for the gang's slices; a mover without a place stays with its parts."""
+        slices, without, movers = self.domain.slices, set[int](), (*self._must, *self._line)
+        for _ in range(MOST_FIRST):
+            chosen = first_set(self.domain, movers, without)
+            cost = _cost(chosen)
+            if slices is None or not chosen or best.spent or not best.beaten_by(cost):
+                return
+            with self._gone(chosen) as allowed:
+                pass
+            if not allowed:
+                return
+            found = _held(chosen, cost, holding, best)
+            if found is None or found.mover is None:
+                return
+            best.failed.append((cost, self, chosen))
+            without |= slices.gain[found.mover].keys()
+
     def _branch(self, start: int, cost: MoveCost, holding: Holding, best: BestMoves) -> None:
         missing = self.domain.missing
-        if not missing and not self._unproved(cost, holding, best):
+        enough = not missing and not lacks_slices(self.domain)
+        if enough and not self._unproved(cost, holding, best):
             return
         for index in range(start, len(self._line)):
             best.expanded += 1

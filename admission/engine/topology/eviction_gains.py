@@ -40,12 +40,33 @@ Take = tuple[int, tuple[int, ...]]
 
 
 @dataclass(slots=True, eq=False)
+class SliceCounts:
+    """Slices of `size` units of which the gang needs `want`, each within one part of the domain, such as a rack of a block.
+
+    `part_of` has the part of each row, `holds` the units that fit in each part now, and `gain` the bound of the units that the
+    eviction of a workload adds there. So many slices at most have room.
+    """
+
+    size: int
+    want: int
+    part_of: dict[int, int] = field(default_factory=dict)
+    holds: dict[int, int] = field(default_factory=dict)
+    gain: dict[str, dict[int, int]] = field(default_factory=dict)
+
+    @property
+    def missing(self) -> int:
+        """The number of slices that do not fit."""
+        return max(0, self.want - sum(units // self.size for units in self.holds.values()))
+
+
+@dataclass(slots=True, eq=False)
 class CandidateDomain:
     """A domain that could hold the gang. A unit is a pod, or a slice if slices stay on one row.
 
     `holds` is the number of units that fit now, `want` the number that must fit, `unit` the amounts that one unit requests.
     `free` (amounts) and `fit` (units) are keyed by row; `takes` (usage) and `gain` (a bound of the units that an eviction
-    adds) by the key of a workload that uses capacity in the domain.
+    adds) by the key of a workload that uses capacity in the domain. `slices` says more if the units must come together in
+    narrower domains.
     """
 
     name: str
@@ -56,6 +77,7 @@ class CandidateDomain:
     fit: dict[int, int] = field(default_factory=dict)
     takes: dict[str, list[Take]] = field(default_factory=dict)
     gain: dict[str, int] = field(default_factory=dict)
+    slices: SliceCounts | None = None
 
     @property
     def missing(self) -> int:
@@ -71,10 +93,12 @@ class CandidateDomain:
         self._shift(key, sub)
 
     def _shift(self, key: str, step: Callable[[int, int], int]) -> None:
-        every, fits, unit, more = self.free, self.fit, self.unit, 0
+        every, fits, unit, more, slices = self.free, self.fit, self.unit, 0, self.slices
         for row, amounts in self.takes.get(key, ()):
             free = every[row] = list(map(step, every[row], amounts))
             fit = max(0, min(map(floordiv, free, unit)))
+            if slices is not None:
+                slices.holds[slices.part_of[row]] += fit - fits[row]
             more += fit - fits[row]
             fits[row] = fit
         self.holds += more
@@ -171,7 +195,8 @@ def _domains(
 ) -> list[CandidateDomain]:
     tree = capacity.trees[flavor]
     wanted = {tree.columns.of(name): amount for name, amount in resolved.request.items() if amount}
-    domain_of = _domain_of(tree, resolved)
+    domain_of = _domain_of(tree, resolved.level if resolved.required else None)
+    part_of = _domain_of(tree, resolved.slice_level) if _by_parts(tree, resolved) else None
     usable = tree.rows.alive.copy()
     if (mask := tree.matcher.feasible(resolved.wants, tree.rows.size)) is not None:
         usable &= mask
@@ -188,10 +213,14 @@ def _domains(
         domain = made.get(at)
         if domain is None:
             name = "/".join(level.paths[at]) if resolved.required else ""
-            domain = made[at] = CandidateDomain(name, want, unit)
+            slices = None if part_of is None else SliceCounts(resolved.slice_size, resolved.need)
+            domain = made[at] = CandidateDomain(name, want, unit, slices=slices)
         free = domain.free[row] = [column[row] for column in columns]
         domain.fit[row] = domain.count(free)
         domain.holds += domain.fit[row]
+        if part_of is not None and domain.slices is not None:
+            part = domain.slices.part_of[row] = part_of[row]
+            domain.slices.holds[part] = domain.slices.holds.get(part, 0) + domain.fit[row]
     for key in keys:
         _add_takes(allocations, capacity, flavor, key, tuple(wanted), made, domain_of)
     found = []
@@ -208,15 +237,20 @@ def _column(tree: Tree, column: int) -> list[int]:
     return found
 
 
-def _domain_of(tree: Tree, resolved: ResolvedRequest) -> list[int]:
-    """Returns, by row, the slot of its domain at the required level; the same slot for all rows if no level is
-    required."""
-    if not resolved.required:
+def _by_parts(tree: Tree, resolved: ResolvedRequest) -> bool:
+    """Reports whether each slice must stay in a domain between the required one and a row."""
+    inside = not resolved.required or resolved.slice_level > resolved.level
+    return resolved.slice_size > 1 and inside and _unit(tree, resolved) == 1
+
+
+def _domain_of(tree: Tree, at: int | None) -> list[int]:
+    """Returns, by row, the slot of its domain at the level; the same slot for all rows without a level."""
+    if at is None:
         return [0] * tree.rows.size
     slots: Ints = np.arange(tree.rows.size, dtype=np.int64)
     if tree.rows is not tree.levels[-1]:
         slots = tree.rows.parent[slots]
-    for level in range(tree.depth - 1, resolved.level, -1):
+    for level in range(tree.depth - 1, at, -1):
         slots = tree.levels[level].parent[slots]
     found: list[int] = slots.tolist()
     return found
@@ -247,6 +281,9 @@ def _add_takes(
             domain.takes.setdefault(key, []).append((row, take))
             most = max(-(-amount // need) for amount, need in zip(take, domain.unit, strict=True))
             domain.gain[key] = domain.gain.get(key, 0) + most
+            if (slices := domain.slices) is not None:
+                gain, part = slices.gain.setdefault(key, {}), slices.part_of[row]
+                gain[part] = gain.get(part, 0) + most
 
 
 def _enough(domain: CandidateDomain) -> bool:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import combinations, product
 
 from admission.engine.preemption.cost import FREE
@@ -12,11 +13,18 @@ Free = dict[str, int]
 
 
 def cheapest(
-    runs: Mapping[str, Running], costs: Mapping[str, int], racks: Mapping[str, str], cpus: int, pods: int, each: int
+    runs: Mapping[str, Running],
+    costs: Mapping[str, int],
+    racks: Mapping[str, str],
+    cpus: int,
+    pods: int,
+    each: int,
+    slices_of: int = 0,
 ) -> tuple[int, int] | None:
     """The least (cost, number of moves) with which `pods` of `each` cpu fit into one rack; None if no moves do it.
 
-    `racks` has the rack of each host of `cpus`; `costs`, the cost of each workload that may be moved.
+    `racks` has the rack of each host of `cpus`; `costs`, the cost of each workload that may be moved. `slices_of`: the gang may
+    be in several racks, with slices of so many pods, each within one.
     """
     free = dict.fromkeys(racks, cpus)
     for one in runs.values():
@@ -24,7 +32,8 @@ def cheapest(
             free[host] -= count * one.cpus
     sets = (chosen for size in range(len(costs) + 1) for chosen in combinations(sorted(costs), size))
     for chosen in sorted(sets, key=lambda chosen: (sum(map(costs.__getitem__, chosen)), len(chosen))):
-        if any(_all_placed(runs, chosen, rest) for rest in _with_gang(runs, chosen, free, racks, pods, each)):
+        beside = _with_gang(runs, chosen, free, racks, pods, each, slices_of)
+        if any(_all_placed(runs, chosen, rest) for rest in beside):
             return sum(map(costs.__getitem__, chosen)), len(chosen)
     return None
 
@@ -63,18 +72,33 @@ def best_of_both(
 
 
 def _with_gang(
-    runs: Mapping[str, Running], chosen: Sequence[str], free: Free, racks: Mapping[str, str], pods: int, each: int
+    runs: Mapping[str, Running],
+    chosen: Sequence[str],
+    free: Free,
+    racks: Mapping[str, str],
+    pods: int,
+    each: int,
+    slices_of: int = 0,
 ) -> Iterator[Free]:
     """What is free for movers beside each place that the gang can get once the chosen have left theirs."""
     later = dict(free)
     for key in chosen:
         for host, count in runs[key].hosts.items():
             later[host] += count * runs[key].cpus
-    for rack in sorted(set(racks.values())):
-        hosts = [host for host in racks if racks[host] == rack]
+    for rack in [""] if slices_of else sorted(set(racks.values())):
+        hosts = [host for host in racks if not rack or racks[host] == rack]
         for counts in _spread(pods, [later[host] // each for host in hosts]):
+            if slices_of and not _in_slices(zip(hosts, counts, strict=True), racks, slices_of):
+                continue
             rest = {host: later[host] - n * each for host, n in zip(hosts, counts, strict=True)}
             yield {host: min(free[host], rest.get(host, free[host])) for host in free}
+
+
+def _in_slices(pods: Iterable[tuple[str, int]], racks: Mapping[str, str], slices_of: int) -> bool:
+    in_rack = Counter[str]()
+    for host, count in pods:
+        in_rack[racks[host]] += count
+    return not any(count % slices_of for count in in_rack.values())
 
 
 def _all_placed(runs: Mapping[str, Running], chosen: Sequence[str], free: Free) -> bool:
