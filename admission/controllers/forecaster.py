@@ -26,7 +26,7 @@ from admission.controllers.cluster_view import Views
 from admission.controllers.run_time_keeper import RunTimeKeeper, kind_of
 from admission.controllers.status import patch_status
 from admission.controllers.turns import Turns
-from admission.engine.forecast.calibration import Calibration
+from admission.engine.forecast.calibration import Calibrations
 from admission.engine.forecast.inputs import inputs_of
 from admission.engine.forecast.run_times import RunEstimate, RunKind
 from admission.engine.forecast.starts import StartForecast, forecast
@@ -49,6 +49,8 @@ _WRITES: Final = 20
 _INTERRUPTIONS: Final = 3
 _MATERIAL: Final = 0.25
 _LEAST_MOVE: Final = 60.0
+_RELIABLE: Final = 0.75
+"""The confidence from which a latest start keeps moves away."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,8 +76,9 @@ class Forecaster:
     ) -> None:
         self._kube, self._views, self._ledger, self._queues = kube, views, ledger, queues
         self._limits, self._now = limits or ForecastLimits(), now
-        self._learned, self._calibration = learned, Calibration()
+        self._learned, self._calibrations = learned, Calibrations()
         self._first: dict[str, StartForecast] = {}
+        self._found: dict[str, StartForecast] = {}
         self._written: dict[str, StartForecast] = {}
         self._interrupted = 0
         views.workloads.add_handler(self._changed)
@@ -101,6 +104,7 @@ class Forecaster:
             facts, defect = {"missing": repr(missing)}, self._interrupted > _INTERRUPTIONS
             log.info("the forecast starts again in the next round", extra=facts, exc_info=defect)
             return turns.spent
+        self._found = found
         for key, one in found.items():
             self._first.setdefault(key, one)
         untrue = [one.key for one in self._queues.workloads() if one.key not in found and self._is_told(one.key)]
@@ -115,7 +119,7 @@ class Forecaster:
 
     def _forecast(self, now: float, pause: Callable[[], None]) -> dict[str, StartForecast]:
         inputs = inputs_of(self._ledger, self._queues, now, self._estimate, pause)
-        return forecast(inputs, self._calibration, pause=pause)
+        return forecast(inputs, self._calibrations, pause=pause)
 
     def _estimate(self, workload: EngineWorkload) -> RunEstimate | None:
         found = self._views.workloads.objects.get(workload.key)
@@ -123,9 +127,16 @@ class Forecaster:
         return self._learned.times.estimate(kind, workload.time_limit)
 
     def latest_start(self, key: str) -> float | None:
-        """Returns the latest start (epoch seconds) that the waiting Workload was told; None if none is known."""
-        told = self._written.get(key)
-        return None if told is None else told.latest
+        """Returns by when (epoch seconds) the waiting Workload starts without help, as far as that is reliable; else None.
+
+        It is not where few replays were made, where forecasts of such Workloads often failed, and once the latest start that
+        was told first has passed: a forecast that is wrong must not keep help away for ever.
+        """
+        one, first, now = self._found.get(key), self._first.get(key), self._now()
+        if one is None or one.latest is None or one.latest <= now or one.confidence < _RELIABLE:
+            return None
+        missed = first is not None and first.latest is not None and first.latest < now
+        return one.latest if not missed and self._calibrations.of(placed=one.placed).reliable else None
 
     # ---- learning
 
@@ -137,9 +148,9 @@ class Forecaster:
         states = workload.status.conditions
         if is_true(states, QUOTA_RESERVED) and (told := self._first.get(key)) is not None:
             latest = inf if told.latest is None else told.latest
-            self._calibration = self._calibration.after(self._now(), told.earliest, latest)
-            if self._calibration.seen:
-                metrics.FORECASTS_HELD.set(self._calibration.held / self._calibration.seen)
+            self._calibrations = self._calibrations.after(self._now(), told.earliest, latest, placed=told.placed)
+            if (held := self._calibrations.held) is not None:
+                metrics.FORECASTS_HELD.set(held)
             self._forget(key)
         if is_true(states, FINISHED):
             self._forget(key)
@@ -159,6 +170,7 @@ class Forecaster:
 
     def _forget(self, key: str) -> None:
         self._first.pop(key, None)
+        self._found.pop(key, None)
         self._written.pop(key, None)
 
     # ---- writing

@@ -26,7 +26,7 @@ def placement_requests(
     """Returns one request for each pod set that is to be placed on a topology, in order; `now` is epoch seconds."""
     by_name = {pod_set.name: pod_set for pod_set in workload.pod_sets}
     return [
-        _request(workload, queue, by_name[got.name], got.topology, flavors, now)
+        placement_request(workload, queue, by_name[got.name], got.topology, flavors, now)
         for got in found.pod_sets
         if got.topology is not None
     ]
@@ -46,9 +46,10 @@ def possible_requests(workload: Workload, queue: ClusterQueue, flavors: Flavors)
     ]
 
 
-def _request(
+def placement_request(
     workload: Workload, queue: ClusterQueue, pod_set: PodSet, flavor: str, flavors: Flavors, now: float
 ) -> PlacementRequest:
+    """Returns the request of one pod set on the flavor; `now` is epoch seconds."""
     implied = pod_set.topology is None or not pod_set.topology.explicit
     profile = workload.profile or queue.profile
     relaxed = in_force(pod_set, flavors.get(flavor), now - workload.queued)

@@ -144,7 +144,7 @@ def _longest_wait(world: World, workload: Workload, decided: PendingQueues | Non
         latest = parse_time(latest_start(facts.forecast)) if facts is not None else None
     except ValueError:  # others may write the status, too
         return None
-    return None if latest is None else latest - world.now
+    return None if latest is None or latest <= world.now else latest - world.now
 
 
 def _required(workload: Workload, level: str) -> Workload:

@@ -2,7 +2,7 @@
 
 Plan, check and holds are the engine's (engine/moves). A move takes no time: the mover is at its new place at once, and spends
 its `move-cost` there before it works. One workload is planned for at a time, at most one a second. Of latest starts only those
-that backfill has reserved are known: the controller forecasts none either for a workload that requires a domain.
+that backfill has reserved are known, as to a controller without `controller.forecasts`.
 """
 
 from __future__ import annotations

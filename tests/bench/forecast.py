@@ -18,7 +18,7 @@ from time import process_time
 from typing import Final
 
 from admission.engine.cycle.cycle import CycleReport
-from admission.engine.forecast.calibration import Calibration
+from admission.engine.forecast.calibration import Calibrations
 from admission.engine.forecast.inputs import inputs_of
 from admission.engine.forecast.run_times import RunEstimate, RunTimes, run_kind
 from admission.engine.forecast.starts import StartForecast, forecast
@@ -39,7 +39,7 @@ class ForecastWorld(World):
 
     def __init__(self, seconds: dict[str, float]) -> None:
         super().__init__()
-        self.seconds, self.times, self.calibration = seconds, RunTimes(), Calibration()
+        self.seconds, self.times, self.calibrations = seconds, RunTimes(), Calibrations()
         self.told: dict[str, tuple[float, StartForecast]] = {}
         self.seen: list[tuple[float, float, StartForecast]] = []
         self._running: dict[str, float] = {}
@@ -55,14 +55,16 @@ class ForecastWorld(World):
             if (told := self.told.pop(key, None)) is not None:
                 made, one = told
                 self.seen.append((made, self.now, one))
-                self.calibration = self.calibration.after(self.now, one.earliest, one.latest or inf)
+                self.calibrations = self.calibrations.after(
+                    self.now, one.earliest, one.latest or inf, placed=one.placed
+                )
         self._running = {key: self._running.get(key, self.now) for key in held}
         waiting = {one.key for one in self.queues.workloads()}
         if len(waiting - self._known) >= EVERY:
             self._known |= waiting
             inputs = inputs_of(self.ledger, self.queues, self.now, self._estimate)
             running = tuple(replace(one, since=self._running[one.key]) for one in inputs.running)
-            for key, one in forecast(replace(inputs, running=running), self.calibration).items():
+            for key, one in forecast(replace(inputs, running=running), self.calibrations).items():
                 self.told.setdefault(key, (self.now, one))
         return report
 
@@ -110,7 +112,7 @@ def cost(seed: int) -> tuple[float, float]:
         longest, last = max(longest, now - last), now
 
     began = process_time()
-    forecast(inputs_of(world.ledger, world.queues, 0.0, world._estimate, pause), world.calibration, pause=pause)
+    forecast(inputs_of(world.ledger, world.queues, 0.0, world._estimate, pause), world.calibrations, pause=pause)
     return process_time() - began, longest
 
 
@@ -129,6 +131,6 @@ def run(jobs: int = 3000, seed: int = 1) -> None:
     print(
         f"  {early} earlier, {len(counted) - held - early} later; wait {waits:.0f} s and interval {widths:.0f} s (medians)"
     )
-    print(f"  factors of the ends: {world.calibration}")
+    print(f"  factors of the ends: {world.calibrations}")
     seconds, longest = cost(seed)
     print(f"{WAITING} waiting jobs: {seconds:.2f} CPU s; at most {longest * 1000:.1f} ms between two pauses")

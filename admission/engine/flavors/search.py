@@ -109,7 +109,7 @@ class FlavorSearch:
         """Returns the flavors of the workload's pod sets, up to the first pod set without one."""
         usage: dict[FlavorResource, int] = {}
         found: list[PodSetFlavors] = []
-        for members in _groups(workload.pod_sets):
+        for members in placement_groups(workload.pod_sets):
             found += self._assign_group(members, usage)
             if found[-1].mode is Mode.NO_FIT:
                 break
@@ -306,7 +306,7 @@ def _sum(parts: Iterable[Mapping[str, int]]) -> dict[str, int]:
     return total
 
 
-def _groups(pod_sets: Sequence[PodSet]) -> Iterator[list[PodSet]]:
+def placement_groups(pod_sets: Sequence[PodSet]) -> Iterator[list[PodSet]]:
     """Yields the pod sets by placement group, in the order of the first pod set of each group."""
     if len(pod_sets) == 1:
         yield list(pod_sets)

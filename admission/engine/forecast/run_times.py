@@ -12,10 +12,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import accumulate
-from math import ceil, isfinite, log
+from math import ceil, inf, isfinite, log
 from typing import Final, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+Floats = npt.NDArray[np.float64]
 
 LONGEST: Final = 10 * 365 * 86_400.0
 """Seconds of the longest run that is learned; a longer one counts as this one."""
@@ -34,6 +39,8 @@ BUCKETS: Final = ceil(log(LONGEST, _GROWTH)) + 1
 """Number of buckets; the last one holds `LONGEST`."""
 TEXT: Final = 63
 """Characters of an owner and of a name pattern; a queue has twice as many."""
+_ESTIMATES: Final = 4096
+"""Estimates that are kept until another run is learned."""
 _SUFFIXES: Final = (5, 8, 9, 10)
 _NUMBER = re.compile(r"[0-9]+")
 
@@ -101,6 +108,8 @@ class RunTimes:
     def __init__(self, limit: int = KINDS) -> None:
         self._limit = max(1, limit)
         self._kinds: dict[RunKind, RunCounts] = {}
+        self._estimates: dict[tuple[RunKind, float | None], RunEstimate | None] = {}
+        self._by_runs: dict[int, RunEstimate] = {}
 
     def __len__(self) -> int:
         return len(self._kinds)
@@ -113,11 +122,13 @@ class RunTimes:
         """Replaces what is known of a kind, which becomes the one that was used last."""
         self._kinds.pop(kind, None)
         self._kinds[kind] = runs
+        self._changed()
         self._forget()
 
     def clear(self) -> None:
         """Forgets all kinds."""
         self._kinds.clear()
+        self._changed()
 
     def record(self, kind: RunKind, seconds: float) -> None:
         """Counts a run for its kind and all wider ones. A time that is negative or no number is ignored."""
@@ -127,7 +138,12 @@ class RunTimes:
             runs = self._kinds.pop(each, None) or RunCounts()
             runs.add(min(seconds, LONGEST))
             self._kinds[each] = runs
+        self._changed()
         self._forget()
+
+    def _changed(self) -> None:
+        self._estimates.clear()
+        self._by_runs.clear()
 
     def _forget(self) -> None:
         while len(self._kinds) > self._limit:
@@ -150,14 +166,30 @@ class RunTimes:
         `limit` is the workload's time limit in seconds: it never runs longer. Without learned runs it is taken to run up to
         its limit.
         """
+        known = (kind, limit)
+        if known not in self._estimates:
+            if len(self._estimates) >= _ESTIMATES:
+                self._estimates.clear()
+            self._estimates[known] = self._estimate(kind, limit)
+        return self._estimates[known]
+
+    def _estimate(self, kind: RunKind, limit: float | None) -> RunEstimate | None:
+        if limit is not None:
+            learned = self.estimate(kind)
+            return RunEstimate.within(limit) if learned is None else replace(learned, limit=limit)
         found: RunCounts | None = None
         for each in kind.and_wider():
             runs = self._kinds.get(each)
             if runs is not None and (found is None or found.total < ENOUGH):
                 found = runs
-        if found is not None:
-            return RunEstimate.of(found, limit)
-        return None if limit is None else RunEstimate.within(limit)
+        return None if found is None else self._of(found)
+
+    def _of(self, runs: RunCounts) -> RunEstimate:
+        """Returns the estimate from these runs: one object for all workloads that go by them."""
+        key = id(runs)
+        if key not in self._by_runs:
+            self._by_runs[key] = RunEstimate.of(runs)
+        return self._by_runs[key]
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,31 +236,36 @@ class RunEstimate:
 
         One that has outlived all runs lasts up to twice as long as it has. The answer is at least `spent`, or the limit.
         """
-        if spent > 0 and spent >= self.most:
-            seconds = spent * (1 + part)
-        else:
-            gone = self._share_below(spent) if spent > 0 else 0.0
-            seconds = max(spent, self._at(gone + part * (1 - gone)))
-        return seconds if self.limit is None else min(seconds, max(self.limit, 0.0))
+        limits = np.array([inf if self.limit is None else self.limit])
+        return float(self.draws(np.array([part]), np.array([max(0.0, spent)]), limits)[0])
 
-    def _at(self, share: float) -> float:
-        edge = self.wide / 2
-        if share < edge:
-            return self.least * (0.5 + 0.5 * share / edge)
-        if share > 1 - edge:
-            return self.most * (1 + (share - 1 + edge) / edge)
-        inner, before = (share - edge) / (1 - 2 * edge), 0.0
-        for (low, high), upto in zip(self.ranges, self.shares, strict=True):
-            if inner <= upto:
-                seconds = low + (high - low) * (inner - before) / (upto - before)
-                return min(max(seconds, self.least), self.most)
-            before = upto
-        return self.most
+    def draws(self, parts: Floats, spent: Floats, limits: Floats) -> Floats:
+        """Returns what `draw` returns for each of these parts, seconds spent and limits (infinite: none), of equal length."""
+        gone = self._shares_below(spent)
+        seconds: Floats = np.maximum(spent, self._at(gone + parts * (1 - gone)))
+        seconds = np.where((spent > 0) & (spent >= self.most), spent * (1 + parts), seconds)
+        return np.minimum(seconds, np.maximum(limits, 0.0))
 
-    def _share_below(self, seconds: float) -> float:
-        before = 0.0
-        for (low, high), upto in zip(self.ranges, self.shares, strict=True):
-            if seconds < high:
-                return before + (upto - before) * max(0.0, (seconds - low) / (high - low))
-            before = upto
-        return before
+    def _at(self, share: Floats) -> Floats:
+        edge, shares = self.wide / 2, np.array(self.shares)
+        inner = np.clip((share - edge) / (1 - 2 * edge), 0.0, 1.0)
+        bucket = np.minimum(np.searchsorted(shares, inner), len(shares) - 1)
+        low, high = np.array(self.ranges).T
+        before = np.concatenate(([0.0], shares[:-1]))
+        part = (inner - before[bucket]) / (shares - before)[bucket]
+        seconds = np.clip(low[bucket] + (high - low)[bucket] * part, self.least, self.most)
+        if edge:
+            seconds = np.where(share < edge, self.least * (0.5 + 0.5 * share / edge), seconds)
+            seconds = np.where(share > 1 - edge, self.most * (1 + (share - 1 + edge) / edge), seconds)
+        return np.asarray(seconds, dtype=np.float64)
+
+    def _shares_below(self, seconds: Floats) -> Floats:
+        low, high = np.array(self.ranges).T
+        shares = np.array(self.shares)
+        before, bucket = np.concatenate(([0.0], shares)), np.searchsorted(high, seconds, side="right")
+        inside = np.minimum(bucket, len(shares) - 1)
+        width = (high - low)[inside]
+        part = np.maximum(0.0, seconds - low[inside]) / np.where(width > 0, width, 1.0)
+        partly: Floats = before[inside] + (shares[inside] - before[inside]) * part
+        found: Floats = np.where(bucket < len(shares), partly, before[-1])
+        return found

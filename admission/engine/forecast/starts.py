@@ -1,16 +1,18 @@
 """Forecasts when each waiting workload starts, by replaying the queues with drawn run times.
 
 A replay ends running workloads one after the other and admits the next of each queue by the rules of admission: quota of
-queues and cohorts with borrowing and lending limits, priority, then time; a StrictFIFO queue waits for its head. Each replay
+queues and cohorts with borrowing and lending limits, priority, then time; a StrictFIFO queue waits for its head. A workload
+that is placed on a topology also needs room on the hosts, which those that end give back (rooms.py). Each replay
 draws a run time for every workload from its estimate; the first takes the median of each. The interval of a workload goes from
 its first to its last start in all replays: of `n` replays it holds in (n - 1) / (n + 1) cases if run times are as learned,
 since the real start is as likely to be first or last as any other.
 
 Fewer replays than `REPLAYS`, where very many workloads wait, have a lower confidence.
 
-A replay knows no domains, no preemption and no later arrivals, and spends `_TRIALS` attempts after each end. So a workload
-that requires a domain gets no latest start, and calibration.py widens the rest by what was missed before. Draws come from the
-workload's key, so that equal inputs give equal forecasts. Callers: the controller and the benchmark.
+A replay knows no preemption, no failing nodes and no later arrivals, and spends `_TRIALS` attempts after each end;
+calibration.py widens intervals by what was missed before. A workload gets no latest start if rules decide about its place
+that a replay does not know: placement constraints, pod terms, spare hosts. A start that backfill reserved is the latest.
+Draws come from the workload's key, so that equal inputs give equal forecasts. Callers: the controller and the benchmark.
 """
 
 from __future__ import annotations
@@ -19,41 +21,54 @@ from bisect import insort
 from collections import defaultdict, deque
 from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass
-from heapq import heapify, heappop, heappush
+from heapq import heappop, heappush
 from math import inf
 from operator import itemgetter
 from typing import Final
-from zlib import crc32
 
-from admission.engine.forecast.calibration import CONFIDENCE, Calibration
-from admission.engine.forecast.inputs import ForecastInputs, Running, Usage, Waiting
-from admission.engine.forecast.run_times import RunEstimate
+import numpy as np
+
+from admission.engine.forecast.calibration import CONFIDENCE, Calibrations
+from admission.engine.forecast.draws import Draws, Run
+from admission.engine.forecast.inputs import Choices, ForecastInputs, Running, Usage, Waiting
+from admission.engine.forecast.rooms import Rooms, Stay
+from admission.engine.forecast.run_times import Floats
 from admission.engine.journal import Journal
+from admission.engine.ledger import place_key
 from admission.engine.model import ClusterQueue, FlavorResource, QueueingStrategy
 from admission.engine.quota.tree import QuotaTree
+from admission.engine.topology.tree.level import Ints
 
 REPLAYS: Final = 21
 """Replays for the wanted confidence, with one more on each side."""
 _LEAST_REPLAYS: Final = 3
 _TRIALS: Final = 32
+_LOOKS: Final = 16
+"""Workloads that are seen to have no room cost as much as one attempt."""
+_MOMENTS: Final = 2048
+"""Moments at which those that run at the start end. Of more of them, some that follow one another end with the last."""
 _BUDGET: Final = 32_000
 """Questions to the quota of all replays together, which bounds the processor time."""
-_EXTREMES: Final = (1.0, 0.0)
-_MASK: Final = (1 << 64) - 1
+_STEPS: Final = 8
+"""Steps of rooms.py that take as long as such a question."""
 
 
 @dataclass(frozen=True, slots=True)
 class StartForecast:
-    """When a workload starts, in epoch seconds; `latest` is None if no bound is known. `confidence` is that of the interval."""
+    """When a workload starts, in epoch seconds; `latest` is None if no bound is known. `confidence` is that of the interval.
+
+    `placed`: it needs a place on a topology, which has a calibration of its own.
+    """
 
     earliest: float
     latest: float | None
     confidence: float
+    placed: bool = False
 
 
 def forecast(
     inputs: ForecastInputs,
-    calibration: Calibration | None = None,
+    calibrations: Calibrations | None = None,
     *,
     replays: int = REPLAYS,
     pause: Callable[[], None] = lambda: None,
@@ -62,11 +77,11 @@ def forecast(
 
     `pause` is called often, so that the caller may divide the work into turns; the inputs do not change.
     """
-    learned = calibration or Calibration()
+    learned = calibrations or Calibrations()
     replay = _Replays(inputs, pause)
     starts: list[dict[str, float]] = []
     for number in range(max(1, replays)):
-        if number >= _LEAST_REPLAYS and replay.trials * (number + 1) / number > _BUDGET:
+        if number >= _LEAST_REPLAYS and replay.work * (number + 1) / number > _BUDGET:
             break
         starts.append(replay.play(number))
     confidence = min(CONFIDENCE, (len(starts) - 1) / (len(starts) + 1))
@@ -76,9 +91,13 @@ def forecast(
         first, last = min(times), max(times)
         if first == inf:
             continue
-        early, late = learned.widened(first, last)
-        latest = None if one.placed or late == inf else inputs.now + late
-        found[one.key] = StartForecast(inputs.now + early, latest, confidence)
+        early, late = learned.of(placed=one.placed).widened(first, last)
+        if one.reserved is not None and one.reserved > inputs.now:
+            late = min(late, one.reserved - inputs.now)
+        elif not one.known:
+            late = inf
+        latest = None if late == inf else inputs.now + late
+        found[one.key] = StartForecast(inputs.now + min(early, late), latest, confidence, one.placed)
     return found
 
 
@@ -95,34 +114,56 @@ class _Replays:
                 pause()
             else:
                 self._quota.set_cohort(spec)
+        charged: dict[str, Usage] = {}
         for running in inputs.running:
-            self._quota.add(running.queue, running.usage)
+            _add(charged.setdefault(running.queue, {}), running.usage)
+        for queue, usage in charged.items():
+            self._quota.add(queue, usage)
         self._strict = {
             spec.name
             for spec in inputs.specs
             if isinstance(spec, ClusterQueue) and spec.strategy is QueueingStrategy.STRICT_FIFO
         }
+        self._rooms = {flavor: Rooms(hosts, pause) for flavor, hosts in inputs.hosts.items()}
         taking: list[Running | Waiting] = [*inputs.running, *inputs.waiting]
-        self._trees = {one.queue: self._quota.tree_of(one.queue) for one in taking}
+        self._trees = {queue: self._quota.tree_of(queue) for queue in sorted({one.queue for one in taking})}
+        keys = {one.key: place_key(one.key) for one in inputs.waiting}
+        self._held = {key: held for key, held in keys.items() if any(rooms.has(held) for rooms in self._rooms.values())}
+        self._lifted: set[str] = set()
         known: dict[Hashable, int] = {}
-        self._shapes = {one.key: known.setdefault(_shape(one), len(known)) for one in inputs.waiting}
-        self._seeds = {one.key: crc32(one.key.encode()) for one in taking}
+        self._shapes = {
+            one.key: known.setdefault((_shape(one), self._held.get(one.key)), len(known)) for one in inputs.waiting
+        }
+        runs: list[Run] = [(one.key, one.estimate, inputs.now - one.since) for one in inputs.running]
+        runs += [(one.key, one.estimate, 0.0) for one in inputs.waiting]
+        self._draws = Draws(runs, pause)
+        self._waiting = {one.key: number for number, one in enumerate(inputs.waiting, len(inputs.running))}
+        self._by_key = np.argsort(np.array([one.key for one in inputs.running]), kind="stable")
+        self._trees_on: dict[str, set[str]] = {flavor: set() for flavor in self._rooms}
+        for one in inputs.waiting:
+            for choices in one.choices:
+                for flavor in choices.places or ():
+                    self._trees_on[flavor].add(self._trees[one.queue])
+        self._owed: dict[str, dict[str, Usage]] = {}
         self.trials = 0
+
+    @property
+    def work(self) -> int:
+        """The work so far, in questions to the quota."""
+        return self.trials + sum(rooms.steps for rooms in self._rooms.values()) // _STEPS
 
     def play(self, number: int) -> dict[str, float]:
         """Returns the starts of one replay by workload."""
+        for rooms in self._rooms.values():
+            rooms.begin()
+        self._owed.clear()
+        self._lifted.clear()
         with self._journal.trial():
             return self._play(number)
 
     def _play(self, number: int) -> dict[str, float]:
-        now = self._inputs.now
-        ends: list[tuple[float, str, str, Usage]] = []
-        for run in self._inputs.running:
-            if run.estimate is not None:
-                spent = max(0.0, now - run.since)
-                left = run.estimate.draw(self._part(run.key, number, run.estimate), spent) - spent
-                ends.append((max(0.0, left), run.key, run.queue, run.usage))
-        heapify(ends)
+        now, lasts = self._inputs.now, self._draws.of(number)
+        ends = _Ends(lasts[: len(self._inputs.running)], self._by_key)
         lines: dict[str, _Line] = defaultdict(_Line)
         for one in self._inputs.waiting:
             lines[self._trees[one.queue]].put(one, self._shapes[one.key])
@@ -131,72 +172,162 @@ class _Replays:
         at, changed = 0.0, set(lines)
         while True:
             for tree in sorted(changed):
-                for one, usage in self._admit(lines[tree], at):
+                for one, usage, stays in self._admit(tree, lines[tree], at):
                     starts[one.key] = at
-                    if one.estimate is not None:
-                        ended = at + one.estimate.draw(self._part(one.key, number, one.estimate))
-                        heappush(ends, (ended, one.key, one.queue, usage))
-            if len(starts) == len(self._inputs.waiting) or not (ends or later):
+                    if (left := float(lasts[self._waiting[one.key]])) < inf:
+                        ends.put(at + left, one.key, _Started(one.queue, usage, stays))
+            if len(starts) == len(self._inputs.waiting) or (ends.next == inf and not later):
                 return starts
             at, changed = self._advance(ends, later, lines)
 
-    def _advance(
-        self,
-        ends: list[tuple[float, str, str, Usage]],
-        later: list[float],
-        lines: dict[str, _Line],
-    ) -> tuple[float, set[str]]:
+    def _advance(self, ends: _Ends, later: list[float], lines: dict[str, _Line]) -> tuple[float, set[str]]:
         """Goes to the next moment and returns it, with the trees in which something may start."""
         self._pause()
-        at = min(ends[0][0] if ends else inf, later[-1] if later else inf)
+        at = min(ends.next, later[-1] if later else inf)
         changed: set[str] = set()
         while later and later[-1] <= at:
             later.pop()
             changed.update(lines)
-        while ends and ends[0][0] <= at:
-            _, _, queue, usage = heappop(ends)
-            self._quota.remove(queue, usage)
-            if self._trees[queue] in lines:
-                changed.add(self._trees[queue])
+        while ends.next <= at:
+            ended = ends.pop()
+            if isinstance(ended, _Started):
+                queue, usage = ended.queue, ended.usage
+                for stay in ended.stays:
+                    self._rooms[stay.flavor].end(stay)
+                    changed |= self._trees_on[stay.flavor]
+            else:
+                run = self._inputs.running[ended]
+                queue, usage = run.queue, run.usage
+                for flavor, rooms in self._rooms.items():
+                    if rooms.leave(run.key):
+                        changed |= self._trees_on[flavor]
+            tree = self._trees[queue]
+            if tree in lines:
+                changed.add(tree)
+                _add(self._owed.setdefault(tree, {}).setdefault(queue, {}), usage)
         return at, changed
 
-    def _admit(self, line: _Line, at: float) -> Iterator[tuple[Waiting, Usage]]:
+    def _admit(self, tree: str, line: _Line, at: float) -> Iterator[tuple[Waiting, Usage, tuple[Stay, ...]]]:
         """Yields what starts now in a tree. Equal requests of a queue are tried once after each end."""
         closed: set[str] = set()
         free: dict[tuple[str, FlavorResource], int] = {}
         tried, position = 0, 0
-        while position < len(line.heads) and tried < _TRIALS:
+        while position < len(line.heads) and tried < _TRIALS * _LOOKS:
             one = line.heads[position][1]
             if one.queue in closed or one.not_before > self._inputs.now + at:
                 position += 1
                 continue
-            self._pause()
-            usage = self._fitting(one, free)
-            if usage is None:
-                tried, position = tried + 1, position + 1
+            found, held = None, one.key in self._held and one.key not in self._lifted
+            full = not held and self._is_full(one)
+            if not full:
+                self._pause()
+                self._settle(tree)
+                found = self._at_its_place(one, free) if held else self._fitting(one, free)
+            if found is None:
+                tried, position = tried + (1 if full else _LOOKS), position + 1
                 if one.queue in self._strict:
                     closed.add(one.queue)
                 continue
+            usage, stays = found
             self._quota.add(one.queue, usage)
             free.clear()
             line.take(position)
-            yield one, usage
+            yield one, usage, stays
 
-    def _fitting(self, one: Waiting, free: dict[tuple[str, FlavorResource], int]) -> Usage | None:
-        """Returns what the workload would use if it started now, None if quota does not suffice.
+    def _settle(self, tree: str) -> None:
+        """Gives back the quota of those that ended since the last question about this tree, all at once."""
+        for queue, usage in self._owed.pop(tree, {}).items():
+            self._quota.remove(queue, usage)
+
+    def _at_its_place(
+        self, one: Waiting, free: dict[tuple[str, FlavorResource], int]
+    ) -> tuple[Usage, tuple[Stay, ...]] | None:
+        """Returns the same as `_fitting` for a workload for which a place is held, which it alone may use."""
+        place = self._held[one.key]
+        for rooms in self._rooms.values():
+            rooms.leave(place)
+        found = self._fitting(one, free)
+        if found is not None:
+            self._lifted.add(one.key)
+            return found
+        for rooms in self._rooms.values():
+            rooms.hold(place)
+        return None
+
+    def _fitting(
+        self, one: Waiting, free: dict[tuple[str, FlavorResource], int]
+    ) -> tuple[Usage, tuple[Stay, ...]] | None:
+        """Returns what the workload would use if it started now, and takes its room on the hosts; None if it cannot start.
 
         `free` keeps what was asked of the quota, until that changes.
         """
         total: Usage = {}
-        for part in one.choices:
+        stays: list[Stay] = []
+        for choices in one.choices:
+            found = self._chosen(one.queue, choices, total, free)
+            if found is None:
+                for stay in stays:
+                    self._rooms[stay.flavor].end(stay)
+                return None
+            usage, more = found
+            stays += more
+            _add(total, usage)
+        return total, tuple(stays)
+
+    def _chosen(
+        self, queue: str, choices: Choices, total: Usage, free: dict[tuple[str, FlavorResource], int]
+    ) -> tuple[Usage, list[Stay]] | None:
+        """Returns what a placement group uses on the first flavors with quota and room, beside `total`, and takes the room."""
+        refused: set[str] = set()
+        while usage := self._affordable(queue, choices, total, refused, free):
+            if choices.places is None:
+                return usage, []
+            flavors = {flavor for flavor, _ in usage}
+            place = next((choices.places[name] for name in sorted(flavors) if name in choices.places), None)
+            if place is None:
+                refused |= flavors
+            elif not place.levels:
+                return usage, []
+            elif (stay := self._rooms[place.flavor].start(place)) is not None:
+                return usage, [stay]
+            else:
+                refused.add(place.flavor)
+        return None if choices.parts or choices.places is not None else ({}, [])
+
+    def _affordable(
+        self,
+        queue: str,
+        choices: Choices,
+        total: Usage,
+        refused: set[str],
+        free: dict[tuple[str, FlavorResource], int],
+    ) -> Usage | None:
+        """Returns what the placement group would use beside `total` on the first flavors with quota; None without quota."""
+        found: Usage = {}
+        for part in choices.parts:
             for usage in part:
-                sums = {pair: total.get(pair, 0) + amount for pair, amount in usage.items()}
-                if all(amount <= self._free(one.queue, pair, free) for pair, amount in sums.items()):
-                    total.update(sums)
+                sums = {pair: found.get(pair, 0) + amount for pair, amount in usage.items()}
+                if all(
+                    pair[0] not in refused and total.get(pair, 0) + amount <= self._free(queue, pair, free)
+                    for pair, amount in sums.items()
+                ):
+                    found.update(sums)
                     break
             else:
                 return None
-        return total
+        return found
+
+    def _is_full(self, one: Waiting) -> bool:
+        """Reports whether a placement group of the workload has no room on any flavor, as far as is known without a search."""
+        for choices in one.choices:
+            if not choices.places:
+                continue
+            for flavor, place in choices.places.items():
+                if not self._rooms[flavor].is_full(place):
+                    break
+            else:
+                return True
+        return False
 
     def _free(self, queue: str, pair: FlavorResource, free: dict[tuple[str, FlavorResource], int]) -> int:
         found = free.get((queue, pair))
@@ -205,21 +336,46 @@ class _Replays:
             found = free[queue, pair] = self._quota.available(queue, pair)
         return found
 
-    def _part(self, key: str, number: int, estimate: RunEstimate) -> float:
-        """Returns a number between 0 and 1 that is different for each workload and replay (splitmix64).
 
-        Workloads of which only the limit is known share one: half of it, all, and nothing first.
-        """
-        if number == 0:
-            return 0.5
-        if estimate.shared and number <= len(_EXTREMES):
-            return _EXTREMES[number - 1]
-        mixed = (
-            (0 if estimate.shared else self._seeds[key]) * 0x9E3779B97F4A7C15 + number * 0xD1B54A32D192ED03
-        ) & _MASK
-        mixed = ((mixed ^ (mixed >> 30)) * 0xBF58476D1CE4E5B9) & _MASK
-        mixed = ((mixed ^ (mixed >> 27)) * 0x94D049BB133111EB) & _MASK
-        return ((mixed ^ (mixed >> 31)) >> 11) / (1 << 53)
+@dataclass(frozen=True, slots=True)
+class _Started:
+    """A workload that started in the replay: its queue, its usage, and where it is."""
+
+    queue: str
+    usage: Usage
+    stays: tuple[Stay, ...]
+
+
+class _Ends:
+    """The ends of a replay in order: of those that run at its start (their number), and of those that start in it."""
+
+    def __init__(self, lasts: Floats, by_key: Ints) -> None:
+        order = by_key[np.argsort(lasts[by_key], kind="stable")]
+        order = order[: np.count_nonzero(lasts < inf)]
+        together = -(-len(order) // _MOMENTS) or 1
+        last = np.minimum(np.arange(len(order)) // together * together + together, len(order)) - 1
+        self._numbers: list[int] = order[::-1].tolist()
+        self._times: list[float] = lasts[order[last]][::-1].tolist()
+        self._heap: list[tuple[float, str, _Started]] = []
+        self.next = self._first()
+
+    def put(self, at: float, key: str, started: _Started) -> None:
+        """Adds the end of a workload that started in the replay."""
+        heappush(self._heap, (at, key, started))
+        self.next = self._first()
+
+    def pop(self) -> int | _Started:
+        """Removes the next end. Of two at the same time, the one of a workload that ran at the start comes first."""
+        if self._times and self._times[-1] == self.next:
+            self._times.pop()
+            found: int | _Started = self._numbers.pop()
+        else:
+            found = heappop(self._heap)[2]
+        self.next = self._first()
+        return found
+
+    def _first(self) -> float:
+        return min(self._times[-1] if self._times else inf, self._heap[0][0] if self._heap else inf)
 
 
 class _Line:
@@ -245,9 +401,15 @@ class _Line:
             insort(self.heads, (one.order, one, shape), key=itemgetter(0))
 
 
+def _add(into: Usage, usage: Usage) -> None:
+    for pair, amount in usage.items():
+        into[pair] = into.get(pair, 0) + amount
+
+
 def _shape(one: Waiting) -> Hashable:
-    return (
-        one.queue,
-        one.not_before,
-        tuple([tuple([frozenset(usage.items()) for usage in part]) for part in one.choices]),
-    )
+    return one.queue, one.not_before, tuple(map(_choice, one.choices))
+
+
+def _choice(one: Choices) -> Hashable:
+    places = None if one.places is None else tuple(sorted(one.places.items(), key=itemgetter(0)))
+    return tuple([tuple([frozenset(usage.items()) for usage in part]) for part in one.parts]), places

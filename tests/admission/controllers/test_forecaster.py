@@ -131,6 +131,23 @@ async def test_what_is_no_longer_expected_is_no_longer_told(tmp_path: Path) -> N
         assert await here.condition() is None, "nothing is known of the workload ahead"
 
 
+async def test_a_latest_start_that_has_passed_keeps_no_moves_away(tmp_path: Path) -> None:
+    """Else a forecast that is wrong in the same way each time would forbid moves for ever."""
+    async with site(tmp_path) as here:
+        await here.forecaster.round()
+        assert here.forecaster.latest_start("ns/w") == NOW + LIMIT
+        running = here.cluster.ledger.workload("ns/r")
+        assert running is not None
+        here.cluster.tell(replace(running, time_limit=5 * LIMIT))
+        here.now = NOW + 60
+        await here.forecaster.round()
+        assert here.forecaster.latest_start("ns/w") == NOW + 5 * LIMIT
+        here.now = NOW + LIMIT + 1
+        await here.forecaster.round()
+        assert here.forecaster.latest_start("ns/w") is None
+        assert here.forecaster.latest_start("ns/unknown") is None
+
+
 async def test_one_that_has_just_come_is_not_told(tmp_path: Path) -> None:
     async with site(tmp_path) as here:
         here.cluster.tell(workload("ns/w", queued=NOW - 1))

@@ -8,14 +8,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from admission.engine.forecast.calibration import Calibration
+from admission.engine.forecast.calibration import Calibration, Calibrations
 from admission.engine.forecast.inputs import inputs_of
 from admission.engine.forecast.run_times import RunEstimate, RunTimes, run_kind
 from admission.engine.forecast.starts import StartForecast, forecast
-from admission.engine.model import Event, Flavor, QueueingStrategy, Quota, TopologyRequest, Workload
+from admission.engine.model import Event, Flavor, QueueingStrategy, Quota, Workload
 from admission.simulation.run import simulate
 from admission.world.world import WorkloadFacts, World
-from tests.admission.engine.builders import BEST, CPU, RACK, STRICT, queue, racks, workload
+from tests.admission.engine.builders import BEST, CPU, STRICT, queue, workload
 from tests.budgets import quick
 
 NOW = 1_000.0
@@ -36,11 +36,11 @@ def estimates(seconds: dict[str, float]) -> RunTimes:
     return made
 
 
-def told(made: World, known: RunTimes, calibration: Calibration | None = None) -> dict[str, StartForecast]:
+def told(made: World, known: RunTimes, calibrations: Calibrations | None = None) -> dict[str, StartForecast]:
     def estimate(job: Workload) -> RunEstimate | None:
         return known.estimate(run_kind("ns/q", "Job", job.key), job.time_limit)
 
-    return forecast(inputs_of(made.ledger, made.queues, NOW, estimate), calibration)
+    return forecast(inputs_of(made.ledger, made.queues, NOW, estimate), calibrations)
 
 
 def intervals(made: World, known: RunTimes) -> dict[str, tuple[float | None, float | None]]:
@@ -108,9 +108,19 @@ def test_nothing_known_is_no_forecast() -> None:
     assert intervals(made, RunTimes()) == {"a": (0, 0)}
 
 
-def test_a_required_domain_has_no_latest_start() -> None:
-    gang = workload("a", 1, 4, topology=TopologyRequest(required=RACK))
-    assert intervals(world([gang], racks(), queue(tas=4)), HUNDRED) == {"a": (0, None)}
+def test_a_reserved_start_is_the_latest() -> None:
+    known = estimates({"a": 1000.0, "b": 100.0})
+    made = world(
+        [workload("a", 1, 4), workload("b", 1, 4, queued=1.0)], Flavor("f"), replace(queue(f=4), backfill=True)
+    )
+    made.cycle()
+    started = made.ledger.workload("a")
+    assert started is not None
+    made.apply(replace(started, admitted=NOW, time_limit=60.0))
+    made.state.requeue_all()
+    made.cycle()
+    made.apply(replace(started, admitted=NOW))
+    assert intervals(made, known)["b"] == (60, 60)
 
 
 def test_a_backoff_is_waited_for() -> None:
@@ -166,7 +176,7 @@ def test_intervals_are_ordered_and_begin_no_earlier_than_now(
     known = RunTimes()
     for seconds in runs:
         known.record(run_kind("ns/q", "Job", "w"), seconds)
-    first, second = (told(world(jobs), known, Calibration(late=late)) for _ in range(2))
+    first, second = (told(world(jobs), known, Calibrations(Calibration(late=late))) for _ in range(2))
     assert first == second
     for one in first.values():
         assert one.latest is not None
