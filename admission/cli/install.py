@@ -1,7 +1,7 @@
 """Installs the manifests of config/ into an API server for a demo or a test, without kubectl, with webhooks by URL.
 
-On a real cluster this is `kubectl apply -k config/default`. Here namespace, CRDs, Secrets and webhook configurations are
-created from the files, with each webhook's Service replaced by the process's address.
+On a real cluster this is `kubectl apply -k config/default`. Here namespace, CRDs, Secrets, webhook configurations and the
+ConfigMap for learned run times are created from the files, with each webhook's Service replaced by the process's address.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import Any
 from api.errors import AlreadyExists
 from api.kube.client import Kube
 from api.kube.resources import (
+    CONFIG_MAPS,
     CRDS,
     MUTATING_WEBHOOKS,
     NAMESPACES,
@@ -27,9 +28,10 @@ CONFIG = next(folder for folder in (_PACKAGE / "config", _PACKAGE.parent / "conf
 """The manifests: part of the wheel, or in the repository."""
 
 _RESOURCES: dict[str, Resource] = {
-    resource.kind: resource for resource in (NAMESPACES, CRDS, SECRETS, MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS)
+    resource.kind: resource
+    for resource in (NAMESPACES, CRDS, SECRETS, CONFIG_MAPS, MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS)
 }
-_FOLDERS = ("namespace", "crd", "selfsigned", "webhook")
+_FOLDERS = ("namespace", "crd", "selfsigned", "rbac", "webhook")
 
 
 def manifests(config: Path = CONFIG) -> Iterator[dict[str, Any]]:

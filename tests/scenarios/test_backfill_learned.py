@@ -50,7 +50,6 @@ async def test_a_wrong_guess_does_not_delay_the_gang(site: MakeSite) -> None:
     await here.open({"b1": {"r1": 2}}, queueingStrategy="StrictFIFO")
     body = {"metadata": {"annotations": {BACKFILL: "true", BACKFILL_LEARNED: "true"}}}
     await here.kube.patch(CLUSTER_QUEUES, here.name, body, kind=PatchKind.MERGE)
-    await here.make(CONFIG_MAPS, {"metadata": {"name": RUN_TIMES, "namespace": "stowage-system"}})
     for n in range(5):
         await here.submit(here.job(f"short-{n}", 1, run_for="10ms"))
     for n in range(5):
