@@ -62,8 +62,8 @@ class _Place:
 async def place(folder: Path, *, made: bool = True) -> AsyncIterator[_Place]:
     """The API server, with the ConfigMap of the manifests if it is `made`."""
     async with installed(folder) as kube:
-        if made:
-            await kube.create(CONFIG_MAPS, {"metadata": {"name": "stowage-run-times", "namespace": OURS}})
+        if not made:
+            await kube.delete(CONFIG_MAPS, "stowage-run-times", OURS)
         yield _Place(kube, _Events())
 
 
