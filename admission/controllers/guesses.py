@@ -34,8 +34,7 @@ class Guesses:
 
     def of(self, workload: Workload) -> float | None:
         """Returns for how many seconds the Workload will run at most; None if nothing is known."""
-        guess = self._times.guess(kind_of(workload))
-        return None if guess is None else guess * 2 ** min(_outlasted(workload), _DOUBLED)
+        return guess_of(self._times, workload)
 
     async def run(self) -> None:
         """Refreshes the guesses of those that wait until cancelled."""
@@ -56,6 +55,12 @@ class Guesses:
             changed = True
         if changed:
             self._request_cycle()
+
+
+def guess_of(times: RunTimes, workload: Workload) -> float | None:
+    """Returns for how many seconds the Workload will run at most, by these learned times; None if nothing is known."""
+    guess = times.guess(kind_of(workload))
+    return None if guess is None else guess * 2 ** min(_outlasted(workload), _DOUBLED)
 
 
 def _outlasted(workload: Workload) -> int:

@@ -14,7 +14,7 @@ import asyncio
 import logging
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Final
 
 import msgspec
@@ -40,11 +40,32 @@ _STEP: Final = 16
 _PAUSE: Final = 5.0
 
 
-class _Stored(msgspec.Struct):
+class StoredRunTimes(msgspec.Struct):
     """`until` (epoch seconds): Workloads that finished by then are counted. `kinds`: the one used longest ago first."""
 
     until: float = 0.0
     kinds: list[msgspec.Raw] = []
+
+    @classmethod
+    def of(cls, found: ConfigMap) -> StoredRunTimes:
+        """Decodes what the ConfigMap has. Raises one of api.kube.decode.DECODE_ERRORS."""
+        text = found.data.get(RUN_TIMES_KEY, "")
+        return msgspec.json.decode(text.encode(), type=cls) if text else cls()
+
+    def put_into(self, times: RunTimes) -> Iterator[str]:
+        """Adds the kinds to `times`. Yields the problem of each record that cannot be read, after others an empty text."""
+        first = max(0, len(self.kinds) - KINDS)
+        if first:
+            yield f"kinds: {len(self.kinds)} items: must be at most {KINDS}"
+        for index, raw in enumerate(self.kinds[first:], first):
+            problem = ""
+            try:
+                times.put(*runs_of(msgspec.json.decode(raw)))
+            except UnreadableRecord as why:
+                problem = f"kinds[{index}].{why}"
+            except DECODE_ERRORS as why:
+                problem = f"kinds[{index}]: {why}"
+            yield problem
 
 
 class RunTimeKeeper:
@@ -102,28 +123,20 @@ class RunTimeKeeper:
         await self._restore(found, stored)
         return True
 
-    def _decoded(self, found: ConfigMap) -> _Stored:
-        text = found.data.get(RUN_TIMES_KEY, "")
-        if not text:
-            return _Stored()
+    def _decoded(self, found: ConfigMap) -> StoredRunTimes:
         try:
-            return msgspec.json.decode(text.encode(), type=_Stored)
+            return StoredRunTimes.of(found)
         except DECODE_ERRORS as why:
             self._unread(found, f"data[{RUN_TIMES_KEY}]: {why}; nothing of it is used")
-            return _Stored()
+            return StoredRunTimes()
 
-    async def _restore(self, found: ConfigMap, stored: _Stored) -> None:
+    async def _restore(self, found: ConfigMap, stored: StoredRunTimes) -> None:
         self.times.clear()
-        first = max(0, len(stored.kinds) - KINDS)
-        problems = [f"kinds: {len(stored.kinds)} items: must be at most {KINDS}"] if first else []
-        for index, raw in enumerate(stored.kinds[first:], first):
-            try:
-                self.times.put(*runs_of(msgspec.json.decode(raw)))
-            except UnreadableRecord as why:
-                problems.append(f"kinds[{index}].{why}")
-            except DECODE_ERRORS as why:
-                problems.append(f"kinds[{index}]: {why}")
-            if index % _STEP == 0:
+        problems = []
+        for number, problem in enumerate(stored.put_into(self.times)):
+            if problem:
+                problems.append(problem)
+            if number % _STEP == 0:
                 await asyncio.sleep(0)
         if problems:
             told = f"{problems[0]}; {len(problems) - 1} more" if len(problems) > 1 else problems[0]

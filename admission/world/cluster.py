@@ -17,6 +17,7 @@ from admission.controllers.cluster_view import BOUND_PODS
 from admission.integrations.job_kinds import declare
 from admission.integrations.referenced import keep_referenced
 from admission.integrations.registry import REFERENCED_KINDS
+from admission.world.learned import guess_by_learned
 from admission.world.objects import KINDS, Objects
 from admission.world.rules import WorldRules
 from admission.world.sakkara_maps import waiting
@@ -78,6 +79,8 @@ async def load_cluster(
     world = World.under(rules, time.time() if now is None else now)
     world.faults += problems
     objects = Objects(world.state, rules)
+    if rules.run_times:
+        world.faults += await guess_by_learned(kube, rules.run_times, objects)
     for kind in (*KINDS, POD_GROUPS, SIGS_POD_GROUPS):
         for selection in _selections(kind, rules.trees):
             try:

@@ -40,7 +40,8 @@ class WorldRules:
     cycle. With `by_eviction`, an evicted workload is queued by its eviction time. With `one_by_one`, a workload is admitted
     only when the pods of all others are ready. `trees` is the namespace of Sakkara's topology ConfigMaps. `webhook` has the
     rules for new objects, and the placement options that the engine shares. `moves_after` is the seconds of waiting for a place
-    before moves are planned. `jobs` returns the job controller's options for
+    before moves are planned. `run_times` is the namespace of the ConfigMap with learned run times, empty if nothing is learned.
+    `jobs` returns the job controller's options for
     a view of the namespaces.
     """
 
@@ -53,6 +54,7 @@ class WorldRules:
     trees: str = TOPOLOGY_NAMESPACE
     webhook: ReviewRules = _WEBHOOK
     moves_after: float = 30.0
+    run_times: str = ""
     jobs: Callable[[Mapping[str, Namespace]], JobOptions] = _plain_jobs
 
     @property
@@ -74,5 +76,6 @@ def rules_of(settings: AdmissionSettings) -> WorldRules:
         trees=settings.sakkara.topology_namespace,
         webhook=webhook_rules(settings),
         moves_after=settings.controller.moves_after,
+        run_times=settings.namespace if settings.controller.forecasts else "",
         jobs=lambda namespaces: job_options(settings, namespaces),
     )

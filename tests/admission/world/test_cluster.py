@@ -12,25 +12,37 @@ from aiohttp import web
 
 from admission.cli.install import manifests
 from admission.engine.explain.explanation import Verdict
+from admission.engine.forecast.run_time_records import record_of
+from admission.engine.forecast.run_times import RunTimes, run_kind
 from admission.engine.reasons import Reason
 from admission.integrations.functions.trainjob import CLUSTER_RUNTIMES, RUNTIMES
 from admission.world.cluster import from_cluster, load_cluster
 from admission.world.documents import Document
 from admission.world.explaining import explained, found
 from admission.world.files import add_jobs
-from admission.world.snapshot import capture_world
+from admission.world.rules import WorldRules
+from admission.world.snapshot import capture_world, from_snapshot
 from api.errors import Forbidden
 from api.fake.server import FakeServer, FakeSettings
 from api.kube.client import Kube, Page, PatchKind
-from api.kube.resources import ALL, CONFIG_MAPS, CRDS, POD_GROUPS, WORKLOADS, Resource
+from api.kube.resources import ALL, CONFIG_MAPS, CRDS, NAMESPACES, POD_GROUPS, WORKLOADS, Resource
 from api.kube.settings import ClientSettings
-from api.names import SAKKARA_GROUP, SAKKARA_GROUP_NAME, SAKKARA_TOPOLOGY
+from api.names import (
+    BACKFILL,
+    BACKFILL_LEARNED,
+    RUN_TIMES,
+    RUN_TIMES_KEY,
+    SAKKARA_GROUP,
+    SAKKARA_GROUP_NAME,
+    SAKKARA_TOPOLOGY,
+)
 from tests.admission.world.world_documents import RACK, Manifest, flat, job, manifest, node, queue, tree
 from tests.crds import crd_of
 
 RESOURCES = {(kind.api_version, kind.kind): kind for kind in ALL}
 CRD_OBJECTS = [obj for obj in manifests() if obj["kind"] == CRDS.kind]
 NOW = 1_800_000_000.0
+LEARNS = WorldRules(run_times="stowage-system")
 
 
 @pytest.fixture
@@ -98,6 +110,45 @@ async def test_the_same_cluster_gives_the_same_bytes(kube: Kube) -> None:
     await fill(kube, tree(2, 2), queue(), workload("w", 8, RACK))
     one, other = await from_cluster(kube, now=NOW), await from_cluster(kube, now=NOW)
     assert capture_world(one).encode() == capture_world(other).encode()
+
+
+def _record(owner: str = "", seconds: float = 20.0) -> dict[str, Any]:
+    """Six runs of Workloads of the LocalQueue."""
+    runs = RunTimes()
+    for _ in range(6):
+        runs.record(run_kind("default/q", owner, "w"), seconds)
+    kind, counts = next((kind, counts) for kind, counts in runs.kinds() if kind.name)
+    return record_of(kind, counts)
+
+
+@pytest.mark.parametrize(
+    ("rules", "data", "guess", "fault"),
+    [
+        pytest.param(LEARNS, {"kinds": [_record()]}, True, "", id="known"),
+        pytest.param(WorldRules(), {"kinds": [_record()]}, False, "", id="without forecasts"),
+        pytest.param(LEARNS, None, False, "", id="no ConfigMap"),
+        pytest.param(LEARNS, {"kinds": 3}, False, "nothing of it is used", id="not a list"),
+        pytest.param(
+            LEARNS, {"kinds": [{**_record(), "most": -1}, _record()]}, True, "kinds[0].most: -1: ", id="a bad record"
+        ),
+    ],
+)
+async def test_workloads_have_the_guesses_that_the_controller_has(
+    kube: Kube, rules: WorldRules, data: dict[str, Any] | None, guess: bool, fault: str
+) -> None:
+    queues = queue()
+    queues[0]["metadata"]["annotations"] = {BACKFILL: "true", BACKFILL_LEARNED: "true"}
+    await fill(kube, tree(2, 2), queues, workload("w", 8, RACK))
+    if data is not None:
+        await kube.create(NAMESPACES, {"metadata": {"name": "stowage-system"}})
+        meta = {"name": RUN_TIMES, "namespace": "stowage-system"}
+        text = msgspec.json.encode(data).decode()
+        await kube.create(CONFIG_MAPS, {"metadata": meta, "data": {RUN_TIMES_KEY: text}})
+    world = await from_cluster(kube, rules, now=NOW)
+    waits = from_snapshot(capture_world(world)).queues.workload("default/w")
+    assert waits is not None
+    assert (waits.guess is not None) is guess
+    assert [fault in str(each) for each in world.faults] == [True] * bool(fault)
 
 
 async def test_would_this_run_now(kube: Kube) -> None:
