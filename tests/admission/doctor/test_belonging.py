@@ -10,16 +10,18 @@ from typing import Any
 import msgspec
 import pytest
 
+from admission.cli.install import install
 from admission.doctor import pod_owners
 from admission.doctor.checks import ALL
 from admission.doctor.pod_facts import ListedPod, Owner, PodFacts, pod_facts
 from admission.doctor.question import Question
+from admission.doctor.read import look
 from admission.doctor.report import examined
 from admission.doctor.view import View
 from api.assignment import encode
 from api.fake.server import FakeServer
 from api.kube import resources as kinds
-from api.kube.client import Kube
+from api.kube.client import Kube, PatchKind
 from api.kube.settings import ClientSettings
 from api.meta import rfc3339
 from api.names import (
@@ -31,7 +33,7 @@ from api.names import (
     WORKLOAD_SLICE_NAME,
 )
 from tests.admission.doctor import healthy
-from tests.admission.doctor.healthy import RACK, Obj, named
+from tests.admission.doctor.healthy import POOL, RACK, TAINT, Obj, named
 from tests.builders import NOW, condition, pod_template
 
 JOB = Owner("batch/v1", "Job", "train", "job", True)
@@ -252,3 +254,47 @@ def test_a_pod_whose_owners_were_not_looked_up_is_not_named_and_the_check_does_n
     report = examined(site([stranger], unfollowed=frozenset(("child",)), gaps=gaps), ALL)
     assert not report.findings
     assert report.unread["foreign-pods"] == "owners of pods: only 500 were looked up"
+
+
+async def test_of_listed_objects_the_pod_without_a_place_is_named(tmp_path: Path) -> None:
+    """As a cluster has them: a Job's two pods, and one with the same marks that nobody owns."""
+    async with FakeServer() as server:
+        settings = ClientSettings(kubeconfig=server.kubeconfig(tmp_path / "kubeconfig"), attempts=1)
+        async with await Kube.connect(settings) as kube:
+            await install(kube, "https://127.0.0.1:1")
+            await kube.delete(kinds.MUTATING_WEBHOOKS, "stowage-mutating-webhook-configuration")
+            await kube.delete(kinds.VALIDATING_WEBHOOKS, "stowage-validating-webhook-configuration")
+            await kube.create(kinds.NAMESPACES, {"metadata": {"name": "a"}})
+            for name in ("n0", "n1"):
+                await kube.create(
+                    kinds.NODES, {"metadata": {"name": name, "labels": {POOL: "t", HOSTNAME_LABEL: name}}}
+                )
+            flavor = {"metadata": {"name": "train"}, "spec": {"nodeLabels": {POOL: "t"}, "nodeTaints": [TAINT]}}
+            await kube.create(kinds.RESOURCE_FLAVORS, _typed(kinds.RESOURCE_FLAVORS, flavor))
+            job = {
+                "metadata": {"name": "train", "namespace": "a"},
+                "spec": {"template": pod_template(), "suspend": True},
+            }
+            uid = (await kube.create(kinds.JOBS, job))["metadata"]["uid"]
+            owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "train", "uid": uid, "controller": True}
+            admitted = workload(places={"n0": 1, "n1": 1})
+            admitted["metadata"]["ownerReferences"] = [owner]
+            admitted["spec"] = {"podSets": [{"name": "main", "count": 2, "template": pod_template()}]}
+            await kube.create(kinds.WORKLOADS, _typed(kinds.WORKLOADS, admitted))
+            await kube.patch(
+                kinds.WORKLOADS, "w", {"status": admitted["status"]}, "a", subresource="status", kind=PatchKind.MERGE
+            )
+            marks = {"labels": {PODSET_LABEL: "main"}, "annotations": {WORKLOAD_ANNOTATION: "w"}}
+            for name, node, more in (
+                ("train-0", "n0", {**marks, "ownerReferences": [owner]}),
+                ("train-1", "n1", {**marks, "ownerReferences": [owner]}),
+                ("a-stranger", "n1", marks),
+            ):
+                spec = {**pod_template()["spec"], "nodeName": node}
+                await kube.create(kinds.PODS, {"metadata": {"name": name, "namespace": "a", **more}, "spec": spec})
+            view = await look(kube, healthy.OURS, healthy.shipped(), ALL)
+    assert accused(view) == ["a/a-stranger"]
+
+
+def _typed(resource: kinds.Resource, obj: Obj) -> Obj:
+    return {"apiVersion": resource.api_version, "kind": resource.kind, **obj}
