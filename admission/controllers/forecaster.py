@@ -50,7 +50,7 @@ _INTERRUPTIONS: Final = 3
 _MATERIAL: Final = 0.25
 _LEAST_MOVE: Final = 60.0
 _RELIABLE: Final = 0.75
-"""The confidence from which a latest start keeps moves away."""
+"""The confidence of a latest start, whatever the earliest one is, from which it keeps moves away."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,11 +129,11 @@ class Forecaster:
     def latest_start(self, key: str) -> float | None:
         """Returns by when (epoch seconds) the waiting Workload starts without help, as far as that is reliable; else None.
 
-        It is not where few replays were made, where forecasts of such Workloads often failed, and once the latest start that
-        was told first has passed: a forecast that is wrong must not keep help away for ever.
+        It is not where too few replays were made, where forecasts of such Workloads often failed, and once the latest start
+        that was told first has passed: a forecast that is wrong must not keep help away for ever.
         """
         one, first, now = self._found.get(key), self._first.get(key), self._now()
-        if one is None or one.latest is None or one.latest <= now or one.confidence < _RELIABLE:
+        if one is None or one.latest is None or one.latest <= now or (1 + one.confidence) / 2 < _RELIABLE:
             return None
         missed = first is not None and first.latest is not None and first.latest < now
         return one.latest if not missed and self._calibrations.of(placed=one.placed).reliable else None

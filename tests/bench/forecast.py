@@ -1,15 +1,19 @@
-"""Calibration and cost of forecasts of starts on a generated trace.
+"""Calibration and cost of forecasts of starts on generated traces.
 
     python -m tests.bench forecast [--jobs 3000] [--seed 1]
 
-Jobs of four kinds come to two queues of one cohort and wait. The real engine plays the trace (`stowage simulate`); after every
-tenth arrival all waiting jobs are forecast from what has ended by then, and each job's first interval is compared with its real
-start. The first fifth of the jobs teaches and is not counted.
+Jobs of four kinds come to two queues of one cohort and wait. The real engine plays the trace (`stowage simulate`). After every
+tenth job that waits (on racks, every second) all are forecast from what has ended by then, and each job's first interval is
+compared with its real start. The first fifth of the jobs teaches and is not counted. In the first trace quota is short; in the
+second one a third of the jobs are gangs that require a rack, and quota is never short.
+
+The cost is that of 1,000 waiting jobs by quota, and of 1,000 on 15,000 nodes (fragmented.py).
 """
 
 from __future__ import annotations
 
 import gc
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from math import inf
 from random import Random
@@ -22,26 +26,37 @@ from admission.engine.forecast.calibration import Calibrations
 from admission.engine.forecast.inputs import inputs_of
 from admission.engine.forecast.run_times import RunEstimate, RunTimes, run_kind
 from admission.engine.forecast.starts import StartForecast, forecast
-from admission.engine.model import Event, Flavor, Workload
+from admission.engine.model import Event, Flavor, TopologyRequest, Workload
 from admission.simulation.run import simulate
 from admission.world.world import Arrival, WorkloadFacts, World
-from tests.admission.engine.builders import queue, workload
+from tests.admission.engine.builders import RACK, host, queue, racks, workload
+from tests.bench.fragmented import FragmentedLoad, fragmented
 
 KINDS: Final = {"train": (3600.0, 0.8), "tune": (900.0, 0.6), "eval": (120.0, 1.0), "notebook": (7200.0, 1.2)}
 """Median seconds and spread of the log-normal run times."""
 QUOTA: Final = 64
+RACKS: Final = 4
+PACE: Final = 400.0
+"""Seconds between two jobs on the racks, for a load of 0.9: racks are seldom whole, and gangs wait while quota is free."""
+SPREAD: Final = TopologyRequest(unconstrained=True)
 WAITING: Final = 1000
 EVERY: Final = 10
+EVERY_RACKED: Final = 2
+
+
+Seen = tuple[float, float, StartForecast, bool]
+"""When a job was first forecast, when it started, what it was told, and whether it requires a rack."""
 
 
 class ForecastWorld(World):
     """A world that learns, forecasts and compares while it is played."""
 
-    def __init__(self, seconds: dict[str, float]) -> None:
+    def __init__(self, seconds: dict[str, float], every: int) -> None:
         super().__init__()
+        self._every = every
         self.seconds, self.times, self.calibrations = seconds, RunTimes(), Calibrations()
         self.told: dict[str, tuple[float, StartForecast]] = {}
-        self.seen: list[tuple[float, float, StartForecast]] = []
+        self.seen: list[Seen] = []
         self._running: dict[str, float] = {}
         self._known: set[str] = set()
 
@@ -54,13 +69,13 @@ class ForecastWorld(World):
         for key in sorted(held - self._running.keys()):
             if (told := self.told.pop(key, None)) is not None:
                 made, one = told
-                self.seen.append((made, self.now, one))
+                self.seen.append((made, self.now, one, self._requires(key)))
                 self.calibrations = self.calibrations.after(
                     self.now, one.earliest, one.latest or inf, placed=one.placed
                 )
         self._running = {key: self._running.get(key, self.now) for key in held}
         waiting = {one.key for one in self.queues.workloads()}
-        if len(waiting - self._known) >= EVERY:
+        if len(waiting - self._known) >= self._every:
             self._known |= waiting
             inputs = inputs_of(self.ledger, self.queues, self.now, self._estimate)
             running = tuple(replace(one, since=self._running[one.key]) for one in inputs.running)
@@ -68,24 +83,55 @@ class ForecastWorld(World):
                 self.told.setdefault(key, (self.now, one))
         return report
 
+    def _requires(self, key: str) -> bool:
+        job = self.ledger.workload(key)
+        return job is not None and any(
+            each.topology is not None and each.topology.required is not None for each in job.pod_sets
+        )
+
     def _estimate(self, job: Workload) -> RunEstimate | None:
         return self.times.estimate(run_kind("ns/q", "Job", job.key))
 
 
 def trace(jobs: int, seed: int) -> ForecastWorld:
     """Returns the trace: jobs of one to sixteen CPUs, a twentieth of them of a higher priority, a load of about 1."""
-    draw, seconds, arrivals, at = Random(seed), dict[str, float](), [], 0.0
+    draw = Random(seed)
+
+    def made(key: str) -> Workload:
+        return workload(key, 1, draw.choice((1, 1, 2, 4, 8, 16)), to=draw.choice("ab"))
+
+    events: list[Event] = [Flavor("f"), *(queue(name, cohort="all", f=QUOTA) for name in "ab")]
+    return _trace(jobs, draw, made, events, 190, EVERY)
+
+
+def racked(jobs: int, seed: int) -> ForecastWorld:
+    """Returns the trace on racks of four hosts with 8 CPUs: a third of the jobs are gangs of one to four hosts of one rack."""
+    draw = Random(seed)
+
+    def made(key: str) -> Workload:
+        to = draw.choice("ab")
+        if draw.random() < 1 / 3:
+            return workload(key, draw.randint(1, 4), 8, to=to, topology=TopologyRequest(required=RACK))
+        return workload(key, draw.choice((1, 1, 2)), draw.choice((1, 2, 4)), to=to, topology=SPREAD)
+
+    hosts = [host(f"r{rack}h{number}", f"r{rack}", 8) for rack in range(RACKS) for number in range(4)]
+    events: list[Event] = [racks(), *hosts, *(queue(name, cohort="all", tas=8 * len(hosts)) for name in "ab")]
+    return _trace(jobs, draw, made, events, PACE, EVERY_RACKED)
+
+
+def _trace(
+    jobs: int, draw: Random, made: Callable[[str], Workload], events: Sequence[Event], pace: float, every: int
+) -> ForecastWorld:
+    """Returns a trace of such jobs, one in so many seconds."""
+    seconds, arrivals, at = dict[str, float](), [], 0.0
     for number in range(jobs):
         kind = draw.choice(sorted(KINDS))
         middle, spread = KINDS[kind]
-        key = f"job-{kind}-{number}-x{number % 10}b2c"
-        cpus, priority = draw.choice((1, 1, 2, 4, 8, 16)), 10 if draw.random() < 0.05 else 0
-        at += draw.expovariate(1 / 190)
-        made = workload(key, 1, cpus, to=draw.choice("ab"), queued=at, priority=priority)
-        seconds[key] = min(36_000.0, middle * draw.lognormvariate(0, spread))
-        arrivals.append(Arrival(at, made))
-    world = ForecastWorld(seconds)
-    events: list[Event] = [Flavor("f"), *(queue(name, cohort="all", f=QUOTA) for name in "ab")]
+        one, priority = made(f"job-{kind}-{number}-x{number % 10}b2c"), 10 if draw.random() < 0.05 else 0
+        at += draw.expovariate(1 / pace)
+        seconds[one.key] = min(36_000.0, middle * draw.lognormvariate(0, spread))
+        arrivals.append(Arrival(at, replace(one, queued=at, priority=priority)))
+    world = ForecastWorld(seconds, every)
     for event in events:
         world.apply(event)
     world.about = {key: WorkloadFacts(key, each) for key, each in seconds.items()}
@@ -102,6 +148,25 @@ def cost(seed: int) -> tuple[float, float]:
         world.apply(replace(arrival.workload, queued=arrival.at - 1e9))
     while world.cycle().more:
         pass
+    return _cost(world, world._estimate)
+
+
+def cost_on_nodes(seed: int) -> tuple[int, float, float]:
+    """Returns how many run, and the same for `WAITING` jobs on 15,000 nodes, nearly all of them gangs."""
+    load = FragmentedLoad(30, 31, 16, 0.85, hours=3, small_per_hour=300, gangs_per_hour=500, seed=seed)
+    world, times = fragmented(load), RunTimes()
+    for key, facts in sorted(world.about.items()):
+        times.record(run_kind("ns/q", "Job", key), facts.run_for or 0.0)
+    for arrival in world.arrivals:
+        if len(world.queues) == WAITING:
+            break
+        world.apply(replace(arrival.workload, queued=world.now))
+        while world.cycle().more:
+            pass
+    return len(world.ledger.admissions), *_cost(world, lambda job: times.estimate(run_kind("ns/q", "Job", job.key)))
+
+
+def _cost(world: World, estimate: Callable[[Workload], RunEstimate | None]) -> tuple[float, float]:
     gc.collect()
     gc.freeze()  # as the controller does, so that no collection counts
     longest, last = 0.0, process_time()
@@ -112,25 +177,38 @@ def cost(seed: int) -> tuple[float, float]:
         longest, last = max(longest, now - last), now
 
     began = process_time()
-    forecast(inputs_of(world.ledger, world.queues, 0.0, world._estimate, pause), world.calibrations, pause=pause)
-    return process_time() - began, longest
+    found = forecast(inputs_of(world.ledger, world.queues, world.now, estimate, pause), pause=pause)
+    seconds = process_time() - began
+    confidence = max(one.confidence for one in found.values())
+    print(f"{len(world.queues)} waiting, {len(found)} of them forecast, confidence {confidence:.0%}")
+    return seconds, longest
 
 
 def run(jobs: int = 3000, seed: int = 1) -> None:
     """Prints calibration and cost."""
-    world = trace(jobs, seed)
-    simulate(world)
-    counted = world.seen[len(world.seen) // 5 :]
-    held = sum(one.earliest <= start <= (one.latest or inf) for _, start, one in counted)
-    early = sum(start < one.earliest for _, start, one in counted)
-    waits = median([start - made for made, start, _ in counted])
-    widths = median([(one.latest or inf) - one.earliest for _, _, one in counted])
-    print(
-        f"{len(counted)} of {jobs} jobs waited and were forecast; {held / len(counted):.1%} started within their interval"
-    )
-    print(
-        f"  {early} earlier, {len(counted) - held - early} later; wait {waits:.0f} s and interval {widths:.0f} s (medians)"
-    )
-    print(f"  factors of the ends: {world.calibrations}")
+    for name, world in (("quota", trace(jobs, seed)), ("racks", racked(jobs, seed))):
+        simulate(world)
+        print(f"{name}: {len(world.seen)} of {jobs} jobs waited and were forecast")
+        counted = world.seen[len(world.seen) // 5 :]
+        for kind in sorted({rack for _, _, _, rack in counted}):
+            _print_calibration([each for each in counted if each[3] == kind], "require a rack" if kind else "others")
+        print(f"  factors of the ends: {world.calibrations}")
     seconds, longest = cost(seed)
-    print(f"{WAITING} waiting jobs: {seconds:.2f} CPU s; at most {longest * 1000:.1f} ms between two pauses")
+    print(f"  by quota: {seconds:.2f} CPU s; at most {longest * 1000:.1f} ms between two pauses")
+    running, seconds, longest = cost_on_nodes(seed)
+    print(
+        f"  on 15,000 nodes, where {running} run: {seconds:.2f} CPU s; at most {longest * 1000:.1f} ms between two pauses"
+    )
+
+
+def _print_calibration(counted: Sequence[Seen], name: str) -> None:
+    held = sum(one.earliest <= start <= (one.latest or inf) for _, start, one, _ in counted)
+    early = sum(start < one.earliest for _, start, one, _ in counted)
+    unknown = sum(one.latest is None for _, _, one, _ in counted)
+    waits = median([start - made for made, start, _, _ in counted])
+    widths = median([(one.latest or inf) - one.earliest for _, _, one, _ in counted])
+    print(f"  {name}: {held / len(counted):.1%} of {len(counted)} started within their interval, {early} earlier,")
+    print(
+        f"    {len(counted) - held - early} later; {unknown} had no latest start; "
+        f"wait {waits:.0f} s and interval {widths:.0f} s (medians)"
+    )

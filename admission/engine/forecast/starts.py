@@ -49,8 +49,10 @@ _MOMENTS: Final = 2048
 """Moments at which those that run at the start end. Of more of them, some that follow one another end with the last."""
 _BUDGET: Final = 32_000
 """Questions to the quota of all replays together, which bounds the processor time."""
-_STEPS: Final = 8
+_STEPS: Final = 4
 """Steps of rooms.py that take as long as such a question."""
+_ENDS: Final = 2
+"""Ends of workloads that take as long."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,12 +147,12 @@ class _Replays:
                 for flavor in choices.places or ():
                     self._trees_on[flavor].add(self._trees[one.queue])
         self._owed: dict[str, dict[str, Usage]] = {}
-        self.trials = 0
+        self.trials = self._ended = 0
 
     @property
     def work(self) -> int:
         """The work so far, in questions to the quota."""
-        return self.trials + sum(rooms.steps for rooms in self._rooms.values()) // _STEPS
+        return self.trials + self._ended // _ENDS + sum(rooms.steps for rooms in self._rooms.values()) // _STEPS
 
     def play(self, number: int) -> dict[str, float]:
         """Returns the starts of one replay by workload."""
@@ -190,6 +192,7 @@ class _Replays:
             changed.update(lines)
         while ends.next <= at:
             ended = ends.pop()
+            self._ended += 1
             if isinstance(ended, _Started):
                 queue, usage = ended.queue, ended.usage
                 for stay in ended.stays:
@@ -221,7 +224,6 @@ class _Replays:
             full = not held and self._is_full(one)
             if not full:
                 self._pause()
-                self._settle(tree)
                 found = self._at_its_place(one, free) if held else self._fitting(one, free)
             if found is None:
                 tried, position = tried + (1 if full else _LOOKS), position + 1
@@ -234,10 +236,18 @@ class _Replays:
             line.take(position)
             yield one, usage, stays
 
-    def _settle(self, tree: str) -> None:
-        """Gives back the quota of those that ended since the last question about this tree, all at once."""
-        for queue, usage in self._owed.pop(tree, {}).items():
-            self._quota.remove(queue, usage)
+    def _settle(self, queue: str, free: dict[tuple[str, FlavorResource], int]) -> bool:
+        """Gives back the quota of those that ended in the queue's tree, all at once; False if that was done before.
+
+        Without it there is never more quota than with it, so it waits until quota does not suffice.
+        """
+        owed = self._owed.pop(self._trees[queue], None)
+        if owed is None:
+            return False
+        for name, usage in owed.items():
+            self._quota.remove(name, usage)
+        free.clear()
+        return True
 
     def _at_its_place(
         self, one: Waiting, free: dict[tuple[str, FlavorResource], int]
@@ -279,7 +289,12 @@ class _Replays:
     ) -> tuple[Usage, list[Stay]] | None:
         """Returns what a placement group uses on the first flavors with quota and room, beside `total`, and takes the room."""
         refused: set[str] = set()
-        while usage := self._affordable(queue, choices, total, refused, free):
+        while True:
+            usage = self._affordable(queue, choices, total, refused, free)
+            if usage is None and self._settle(queue, free):
+                usage = self._affordable(queue, choices, total, refused, free)
+            if not usage:
+                return None if usage is None or choices.places is not None else ({}, [])
             if choices.places is None:
                 return usage, []
             flavors = {flavor for flavor, _ in usage}
@@ -292,7 +307,6 @@ class _Replays:
                 return usage, [stay]
             else:
                 refused.add(place.flavor)
-        return None if choices.parts or choices.places is not None else ({}, [])
 
     def _affordable(
         self,

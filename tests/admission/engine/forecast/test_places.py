@@ -16,6 +16,7 @@ from admission.engine.model import (
     DomainCount,
     Event,
     LevelConstraint,
+    MoveTerms,
     PodSet,
     PodSetAdmission,
     QueueingStrategy,
@@ -23,6 +24,8 @@ from admission.engine.model import (
     TopologyRequest,
     Workload,
 )
+from admission.engine.moves.plan import PlanOptions, plan
+from admission.engine.moves.plans import NoPlan, NoPlanReason
 from admission.simulation.run import simulate
 from admission.world.world import WorkloadFacts, World
 from tests.admission.engine.builders import BEST, CPU, HOST, RACK, STRICT, host, queue, racks, workload
@@ -128,6 +131,24 @@ def test_a_held_place_is_for_its_owner_alone() -> None:
         made.ledger, owner, Admission("q", (PodSetAdmission("main", {"cpu": "tas"}, {"cpu": 8 * CPU}, 2, places),))
     )
     assert starts(made) == {"other": (0, 0), "gang": (30, 30)}
+
+
+@pytest.mark.parametrize(("lasts", "why"), [(1010.0, NoPlanReason.TOO_EXPENSIVE), (90_000.0, None)])
+def test_nothing_is_moved_for_a_gang_that_loses_less_by_waiting_until_its_forecast_start(
+    lasts: float, why: NoPlanReason | None
+) -> None:
+    movers = [
+        replace(on(key, 1, where), admitted=NOW - 1000, moves=MoveTerms(movable=True))
+        for key, where in (("run-a", "r0h0"), ("run-b", "r1h0"))
+    ]
+    made = world([*movers, gang(2, 4)], *cluster())
+    one = told(made, estimates({"run-a": lasts, "run-b": lasts}))["gang"]
+    assert one.latest is not None
+    assert one.latest == pytest.approx(NOW + lasts - 1000)
+    waiting = made.queues.workload("gang")
+    assert waiting is not None
+    found = plan(made.ledger, waiting, NOW, PlanOptions(wait=one.latest - NOW))
+    assert (found.reason if isinstance(found, NoPlan) else None) is why
 
 
 KINDS = {
