@@ -33,7 +33,10 @@ class Draws:
         for position, (_, estimate, _) in enumerate(runs):
             if estimate is not None:
                 alike.setdefault(0 if estimate.shared else id(estimate.ranges), []).append(position)
-        self._alike = [_Alike(runs, where) for where in alike.values()]
+        self._alike: list[_Alike] = []
+        for where in alike.values():
+            pause()
+            self._alike.append(_Alike(runs, where))
         self._drawn: dict[int, Floats] = {}
 
     def of(self, replay: int) -> Floats:

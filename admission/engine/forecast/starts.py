@@ -49,6 +49,8 @@ _MOMENTS: Final = 2048
 """Moments at which those that run at the start end. Of more of them, some that follow one another end with the last."""
 _BUDGET: Final = 32_000
 """Questions to the quota of all replays together, which bounds the processor time."""
+_AT_ONCE: Final = 100
+"""Waiting workloads that are read between two pauses."""
 _STEPS: Final = 4
 """Steps of rooms.py that take as long as such a question."""
 _ENDS: Final = 2
@@ -88,7 +90,9 @@ def forecast(
         starts.append(replay.play(number))
     confidence = min(CONFIDENCE, (len(starts) - 1) / (len(starts) + 1))
     found = {}
-    for one in inputs.waiting:
+    for number, one in enumerate(inputs.waiting):
+        if number % _AT_ONCE == 0:
+            pause()
         times = [each.get(one.key, inf) for each in starts]
         first, last = min(times), max(times)
         if first == inf:
@@ -132,15 +136,20 @@ class _Replays:
         keys = {one.key: place_key(one.key) for one in inputs.waiting}
         self._held = {key: held for key, held in keys.items() if any(rooms.has(held) for rooms in self._rooms.values())}
         self._lifted: set[str] = set()
+        pause()
         known: dict[Hashable, int] = {}
-        self._shapes = {
-            one.key: known.setdefault((_shape(one), self._held.get(one.key)), len(known)) for one in inputs.waiting
-        }
+        self._shapes: dict[str, int] = {}
+        for number, one in enumerate(inputs.waiting, 1):
+            self._shapes[one.key] = known.setdefault((_shape(one), self._held.get(one.key)), len(known))
+            if number % _AT_ONCE == 0:
+                pause()
         runs: list[Run] = [(one.key, one.estimate, inputs.now - one.since) for one in inputs.running]
         runs += [(one.key, one.estimate, 0.0) for one in inputs.waiting]
+        pause()
         self._draws = Draws(runs, pause)
         self._waiting = {one.key: number for number, one in enumerate(inputs.waiting, len(inputs.running))}
         self._by_key = np.argsort(np.array([one.key for one in inputs.running]), kind="stable")
+        pause()
         self._trees_on: dict[str, set[str]] = {flavor: set() for flavor in self._rooms}
         for one in inputs.waiting:
             for choices in one.choices:
