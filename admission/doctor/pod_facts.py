@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from sys import intern
+from typing import Final
 
 import msgspec
 
@@ -16,7 +17,8 @@ from api.names import (
     WORKLOAD_SLICE_NAME,
 )
 
-_MIRROR = "kubernetes.io/config.mirror"
+_MIRROR: Final = "kubernetes.io/config.mirror"
+"""On pods that mirror a static pod of the kubelet: `stowage doctor` takes no pod of a node itself for a foreign one."""
 _ENDED = frozenset(("Succeeded", "Failed"))
 
 
