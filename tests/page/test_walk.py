@@ -109,6 +109,7 @@ async def test_a_queue_shows_quota_use_loans_and_what_waits(opened: Opener) -> N
         quota = queue["quotas"][0]
         row = article.locator("tr", has_text=GPU)
         wanted = [quota[name] for name in ("used", "nominal", "borrowed", "lent", "pending")]
+        await row.wait_for()
         cells = await row.locator("td").all_inner_texts()
         assert cells[2:7] == [f"{amount:,}" if amount else "–" for amount in wanted], queue["name"]
         bars = {
