@@ -6,24 +6,19 @@ conditions of those that leave name it, and their bound pods say where. Each cha
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
 from admission.dashboard.cluster import Cluster
+from admission.engine.moves.wording import gang_of
+from admission.engine.preemption.wording import preemptor_of
 from api.kube.turns import Turns
 from api.meta import find_condition, is_true
 from api.names import EVICTED, FINISHED, MOVING, PREEMPTED, QUOTA_RESERVED
 from api.workloads import Workload
 
-_VICTIM: Final = re.compile(r"Preempted to accommodate a workload \(UID: ([0-9A-Za-z-]{1,64}), JobUID: ")
-_NAME: Final = r"[a-z0-9][a-z0-9.-]{0,252}"
-_MOVER: Final = re.compile(
-    rf"Moved to another place so that ({_NAME}/{_NAME}) gets its domain; the quota stays reserved"
-)
-"""Messages that the controller writes to the conditions Preempted and stowage.dev/Moving."""
 _NOTHING: Final[Mapping[str, str]] = {}
 
 
@@ -129,20 +124,20 @@ class Leaving:
         told = find_condition(conditions, PREEMPTED)
         if told is None or told.status != "True" or not is_true(conditions, EVICTED):
             return None
-        found = _VICTIM.match(told.message)
+        waiting = self._keys.get(preemptor_of(told.message), "")
         allocations = self._cluster.ledger.allocations
         nodes = frozenset(allocations.pods[pod].node for pod in allocations.pods_of(workload.key))
-        return (self._keys.get(found.group(1), ""), nodes) if found is not None else None
+        return (waiting, nodes) if waiting else None
 
     def _as_mover(self, workload: Workload) -> tuple[str, frozenset[str]] | None:
         """Of a workload that moves, the pods that are not where its status says are those at the old place."""
         told = find_condition(workload.status.conditions, MOVING)
-        found = None if told is None else _MOVER.search(told.message)
-        if found is None or not is_true(workload.status.conditions, QUOTA_RESERVED):
+        waiting = "" if told is None else gang_of(told.message)
+        if not waiting or not is_true(workload.status.conditions, QUOTA_RESERVED):
             return None
         allocations = self._cluster.ledger.allocations
         old = (pod for pod in allocations.pods_of(workload.key) if pod not in allocations.slot_of)
-        return found.group(1), frozenset(allocations.pods[pod].node for pod in old)
+        return waiting, frozenset(allocations.pods[pod].node for pod in old)
 
     def _waits(self, key: str) -> bool:
         workload = self._cluster.view.workloads.objects.get(key)

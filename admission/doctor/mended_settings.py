@@ -78,7 +78,7 @@ def _spliced(text: str, mapping: yaml.MappingNode, at: int) -> str:
         return text[:start] + text[value.end_mark.index :]
     lines = text.splitlines(keepends=True)
     end = following.line if following is not None else max(value.end_mark.line, key.start_mark.line + 1)
-    if following is None and value.end_mark.column and not mapping.flow_style:
+    if following is None and value.end_mark.column:
         end = max(end, value.end_mark.line + 1)
     while end - 1 > key.start_mark.line and (not (line := lines[end - 1].strip()) or line.startswith("#")):
         end -= 1

@@ -28,6 +28,7 @@ from admission.engine.moves.commit import commit, unevictable
 from admission.engine.moves.hint import listed
 from admission.engine.moves.movers import movable_from
 from admission.engine.moves.plans import MovePlan
+from admission.engine.moves.wording import moving_message
 from api.errors import NotLeader, StowageError
 from api.kube.client import Kube
 from api.kube.events import EventRecorder, ref_to
@@ -38,19 +39,6 @@ log = logging.getLogger(__name__)
 
 _MOST: Final = 256
 """The most moves of one plan."""
-_MESSAGE: Final = ("Moved to another place so that ", "; the quota stays reserved")
-_FOR_A_GANG: Final = " gets its domain"
-
-
-def purpose_of(gang: str) -> str:
-    """Returns the purpose of moves for the waiting workload of this key."""
-    return gang + _FOR_A_GANG
-
-
-def gang_of(message: str) -> str:
-    """Returns the key of the workload for which a mover moves, by the message of its condition; empty if it names none."""
-    begins, ends = _MESSAGE[0], _FOR_A_GANG + _MESSAGE[1]
-    return message[len(begins) : -len(ends)] if message.startswith(begins) and message.endswith(ends) else ""
 
 
 class MoveExecutor:
@@ -145,7 +133,7 @@ class MoveExecutor:
     async def _write(
         self, made: MovePlan, purpose: str, seen: dict[str, Workload], writes: asyncio.TaskGroup
     ) -> list[str]:
-        message = purpose.join(_MESSAGE)
+        message = moving_message(purpose)
         stays: list[str] = []
         for number, move in enumerate(made.moves):
             try:

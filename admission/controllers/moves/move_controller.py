@@ -27,7 +27,7 @@ from admission import metrics
 from admission.controllers import first_series
 from admission.controllers.cluster_view import Views
 from admission.controllers.first_series import DONE
-from admission.controllers.moves.executor import MoveExecutor, purpose_of
+from admission.controllers.moves.executor import MoveExecutor
 from admission.controllers.moves.movable import MovableIndex
 from admission.controllers.moves.planning import computed
 from admission.controllers.moves.topology_moves import TopologyMoves
@@ -46,6 +46,7 @@ from admission.engine.moves.movers import USED_UP, WITHIN_MINIMUM
 from admission.engine.moves.plan import PlanOptions, plan
 from admission.engine.moves.plan_times import FIRST_PAUSE, LONGEST_PAUSE, PlanTimes
 from admission.engine.moves.plans import MovePlan, NoPlan
+from admission.engine.moves.wording import purpose_of
 from admission.engine.queue.cluster_queue import order_of
 from admission.engine.reasons import Reason
 from admission.engine.scheduler_state import SchedulerState

@@ -10,15 +10,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Self
 
-from admission.controllers.moves.executor import gang_of
 from admission.controllers.moves.places import GRACE
 from admission.engine.cycle.held_places import PLACE_HELD
 from admission.engine.ledger import Ledger
+from admission.engine.moves.wording import gang_of
 from api.meta import find_condition
 from api.names import MOVING, QUOTA_RESERVED
 from api.workloads import Workload
-
-_PREVIOUSLY = "Previously: "
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +45,7 @@ class Unfinished:
 def _gang_of(workload: Workload | None) -> str:
     """Returns for which workload this one moves or has moved; empty for none."""
     found = None if workload is None else find_condition(workload.status.conditions, MOVING)
-    return "" if found is None else gang_of(found.message.removeprefix(_PREVIOUSLY))
+    return "" if found is None else gang_of(found.message)
 
 
 def _was_held(workload: Workload | None) -> bool:

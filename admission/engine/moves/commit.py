@@ -16,9 +16,9 @@ from typing import Final
 from admission.engine.cycle.held_places import hold_place
 from admission.engine.cycle.nomination import Nomination
 from admission.engine.cycle.solve import flavors_of, place
-from admission.engine.flavors.assign import Mode
+from admission.engine.flavors.assign import FlavorAssignment, Mode
 from admission.engine.ledger import Ledger
-from admission.engine.model import Admission, ObjectRemoved, RemovedKind, Workload
+from admission.engine.model import Admission, ClusterQueue, ObjectRemoved, PlacementRequest, RemovedKind, Workload
 from admission.engine.moves.blockers import Limits, may_evict, with_evictions
 from admission.engine.moves.movers import Mover, Movers, mover_of
 from admission.engine.moves.plans import MovePlan
@@ -116,14 +116,12 @@ def place_after_moves(ledger: Ledger, gang: Workload, leaving: Collection[str], 
     `leaving` are workloads that move or are evicted. For a process that takes over: the new places of movers are in their
     statuses, the gang's is in none.
     """
-    queue = ledger.quota.spec(gang.cluster_queue)
-    if queue is None or gang.blocked is not None:
-        return None
     with _left(ledger, leaving):
-        found = flavors_of(ledger, gang, queue)
-        if found.mode < Mode.FIT:
+        asked = _asked(ledger, gang, now)
+        if asked is None:
             return None
-        result = place(ledger, placement_requests(gang, queue, found, ledger.flavors, now))
+        _, found, requests = asked
+        result = place(ledger, requests)
     return Nomination(gang, found, result.assignments).admission() if result.fits else None
 
 
@@ -133,19 +131,28 @@ def evictions_after_moves(ledger: Ledger, gang: Workload, leaving: Collection[st
     None if there are none, or if one of the victims might move instead: then some of its moves were not made. `leaving` is as
     of `place_after_moves`.
     """
-    queue = ledger.quota.spec(gang.cluster_queue)
-    if queue is None or gang.blocked is not None:
-        return None
     with _left(ledger, leaving):
-        found = flavors_of(ledger, gang, queue)
-        if found.mode < Mode.FIT:
+        asked = _asked(ledger, gang, now)
+        if asked is None:
             return None
-        requests = placement_requests(gang, queue, found, ledger.flavors, now)
-        made = with_evictions(ledger, gang, queue, found, requests, Movers({}), now, Limits({}, _FEW, no_pause))
+        made = with_evictions(ledger, gang, *asked, Movers({}), now, Limits({}, _FEW, no_pause))
     if not isinstance(made, MovePlan):
         return None
     keys = (one.victim.workload for one in made.evictions)
     return None if any(isinstance(mover_of(ledger, key, now, {}, bound=False), Mover) for key in keys) else made
+
+
+def _asked(
+    ledger: Ledger, gang: Workload, now: float
+) -> tuple[ClusterQueue, FlavorAssignment, list[PlacementRequest]] | None:
+    """Returns the gang's queue, its flavors and what it asks of them; None if it may not start or lacks quota."""
+    queue = ledger.quota.spec(gang.cluster_queue)
+    if queue is None or gang.blocked is not None:
+        return None
+    found = flavors_of(ledger, gang, queue)
+    return (
+        (queue, found, placement_requests(gang, queue, found, ledger.flavors, now)) if found.mode >= Mode.FIT else None
+    )
 
 
 @contextmanager

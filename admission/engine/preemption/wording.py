@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from typing import Final
+
 from admission.engine.decision import PreemptionReason
 from admission.engine.model import Workload
 from admission.engine.quota.tree import QuotaTree
@@ -14,14 +17,22 @@ _TEXTS = {
     PreemptionReason.BACKFILL_ENDED: "the end of a backfill by learned run times",
 }
 _UNKNOWN = "UNKNOWN"
+_BEFORE: Final = "Preempted to accommodate a workload (UID: "
+_UID: Final = re.compile(re.escape(_BEFORE) + "([0-9A-Za-z-]{1,64}), ")
 
 
 def eviction_message(quota: QuotaTree, preemptor: Workload, queue: str, claim: PreemptionReason) -> str:
     """Returns the message of the victim's conditions; `queue` is the ClusterQueue of the victim's admission."""
     return (
-        f"Preempted to accommodate a workload (UID: {preemptor.uid or _UNKNOWN}, JobUID: {preemptor.job_uid or _UNKNOWN}) "
+        f"{_BEFORE}{preemptor.uid or _UNKNOWN}, JobUID: {preemptor.job_uid or _UNKNOWN}) "
         f"due to {_TEXTS[claim]}; preemptor path: {path(quota, preemptor.cluster_queue)}; preemptee path: {path(quota, queue)}"
     )
+
+
+def preemptor_of(message: str) -> str:
+    """Returns the UID of the preemptor that the message of a victim's condition names; an empty text if it names none."""
+    found = _UID.match(message)
+    return "" if found is None else found.group(1)
 
 
 def priorities(preemptor: Workload, victim: Workload) -> str:
