@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import re
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import pytest
 from aiohttp import web
 
 from api.errors import NotFound
@@ -117,3 +118,16 @@ async def stands_or_is_done(here: Site, still: Standstill, runs: Mapping[str, in
         return still.reached.is_set() or (all(done) and len(still.writes) >= writes)
 
     await eventually(f"write {still.number} of {still.writes}", check)
+
+
+def at_each(writes: Sequence[str], quick: Collection[tuple[int, str]]) -> pytest.MarkDecorator:
+    """A test for each write, before and after it; those that are not `quick` are long."""
+    steps = [(number, side) for number in range(1, len(writes) + 1) for side in ("before", "after")]
+    cases = [pytest.param(*step, marks=[] if step in quick else pytest.mark.long) for step in steps]
+    return pytest.mark.parametrize(("number", "side"), cases)
+
+
+def assert_known(made: Sequence[str], writes: Sequence[str]) -> None:
+    """What the controller wrote is listed in `writes`, by which it is killed."""
+    assert {re.sub("-[0-9a-f]{5}/", "/", each) for each in made} == set(writes)
+    assert len(made) <= len(writes)

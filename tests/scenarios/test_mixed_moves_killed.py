@@ -6,7 +6,6 @@ is less important. `late` is no more important than `low`, and waits behind the 
 
 from __future__ import annotations
 
-import re
 from collections.abc import AsyncIterator
 from functools import partial
 
@@ -19,7 +18,7 @@ from api.names import EVICTED, MOVING, REQUIRE_TOPOLOGY
 from api.workloads import Workload
 from tests.scenarios.change_watcher import watched
 from tests.scenarios.site import RACK, Site, eventually
-from tests.scenarios.standstill import Killing, killing_on, stands_or_is_done
+from tests.scenarios.standstill import Killing, assert_known, at_each, killing_on, stands_or_is_done
 from tests.scenarios.tenants import RECLAIM, prioritized
 from tests.scenarios.test_moves import ended
 from tests.scenarios.test_moves_made import ENVIRONMENT, MAY_MOVE, unspent
@@ -106,18 +105,9 @@ async def play(killing: Killing, name: str, number: int, side: str) -> list[str]
 
 
 async def test_the_writes_of_a_mixed_plan_are_known(killing: Killing) -> None:
-    writes = await play(killing, "unkilled", 0, "")
-    assert {re.sub("-[0-9a-f]{5}/", "/", each) for each in writes} == set(WRITES)
-    assert len(writes) <= len(WRITES)
+    assert_known(await play(killing, "unkilled", 0, ""), WRITES)
 
 
-@pytest.mark.parametrize(
-    ("number", "side"),
-    [
-        pytest.param(number, side, marks=[] if (number, side) in QUICK else pytest.mark.long)
-        for number in range(1, len(WRITES) + 1)
-        for side in ("before", "after")
-    ],
-)
+@at_each(WRITES, QUICK)
 async def test_killed_at_a_write_of_a_mixed_plan_nobody_stops_in_vain(killing: Killing, number: int, side: str) -> None:
     await play(killing, f"killed-{number}-{side}", number, side)

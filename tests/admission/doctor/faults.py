@@ -1,0 +1,427 @@
+"""Views of a cluster with one fault each, by the check that names it and the command that mends it."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Callable
+from typing import Any
+
+from admission.doctor.pod_facts import PodFacts
+from admission.doctor.question import Question
+from admission.doctor.view import CONTROLLER, UNGATER, WEBHOOK, Unmanaged, View, name_of
+from api.kube import resources as kinds
+from api.meta import rfc3339
+from api.names import HOSTNAME_LABEL
+from tests.admission.doctor import healthy
+from tests.admission.doctor.healthy import BLOCK, OURS, POOL, RACK, Obj, ca, flavor, lease, named
+from tests.builders import NOW, condition
+
+Objects = dict[kinds.Resource, list[Obj]]
+Case = tuple[View, str, str]
+
+
+def with_(change: Callable[[Objects], Any], **more: Any) -> View:
+    """The healthy view after a change of its objects."""
+    found = healthy.objects()
+    change(found)
+    return healthy.view(found, **more)
+
+
+def of(objects: Objects, kind: kinds.Resource, name: str) -> Obj:
+    return next(one for one in objects[kind] if name_of(one) == name)
+
+
+def without(kind: kinds.Resource, name: str) -> View:
+    def change(objects: Objects) -> None:
+        objects[kind].remove(of(objects, kind, name))
+
+    return with_(change)
+
+
+def set_(kind: kinds.Resource, name: str, path: str, value: Any) -> View:
+    """A field of one object with another value; None removes it."""
+
+    def change(objects: Objects) -> None:
+        *above, last = path.split("|")
+        target: Any = of(objects, kind, name)
+        for part in above:
+            target = target[int(part)] if isinstance(target, list) else target.setdefault(part, {})
+        if value is None:
+            target.pop(last)
+        elif isinstance(target, list):
+            target[int(last)] = value
+        else:
+            target[last] = value
+
+    return with_(change)
+
+
+def add(kind: kinds.Resource, *found: Obj, **more: Any) -> View:
+    return with_(lambda objects: objects[kind].extend(found), **more)
+
+
+def settings(text: str, **more: Any) -> View:
+    return with_(lambda objects: objects[kinds.CONFIG_MAPS][0]["data"].update({"admission.yaml": text}), **more)
+
+
+def owned(kind: tuple[str, str], **more: Any) -> Obj:
+    reference = {"apiVersion": f"{kind[0]}/v1", "kind": kind[1], "name": "train", "uid": "u1", "controller": True}
+    return named("w", namespace="default", ownerReferences=[reference], **more)
+
+
+def json_patch(queue_name: str, operation: dict[str, str]) -> str:
+    """The command that applies one operation to a ClusterQueue."""
+    return shlex.join(["kubectl", "patch", "clusterqueue", queue_name, "--type=json", "-p", json.dumps([operation])])
+
+
+RIGHT = next(right for right in healthy.shipped().rights if right.account == UNGATER)
+OWN_WEBHOOK = next(iter(healthy.shipped().webhooks.values()))["webhooks"][0]["name"]
+JOB = ("batch", "Job")
+FIRST = "/spec/resourceGroups/0/flavors/0"
+QUOTA = "spec|resourceGroups|0|flavors|0|resources|0"
+VALIDATING = "stowage-validating-webhook-configuration"
+WORKLOADS_CRD = "workloads.kueue.x-k8s.io"
+FIELDS = "spec|versions|1|schema|openAPIV3Schema|properties|spec|properties|podSets"
+EXAMPLE = kinds.Resource("example.com", "v1", "trains", "Train")
+STRIPPED = {"borrowingLimit": "0", "name": "cpu", "nominalQuota": "0"}
+
+
+def starving() -> View:
+    """research waits, guests borrow its quota."""
+
+    def change(objects: Objects) -> None:
+        resources = [{"name": "cpu", "total": "8", "borrowed": "8"}]
+        of(objects, kinds.CLUSTER_QUEUES, "guests")["status"] = {
+            "flavorsReservation": [{"name": "train", "resources": resources}]
+        }
+        of(objects, kinds.CLUSTER_QUEUES, "research")["status"] = {"pendingWorkloads": 3}
+
+    return with_(change)
+
+
+def unlent() -> View:
+    def change(objects: Objects) -> None:
+        of(objects, kinds.CLUSTER_QUEUES, "research")["spec"]["resourceGroups"][0]["flavors"][0]["resources"][0][
+            "lendingLimit"
+        ] = "0"
+
+    return with_(change)
+
+
+def both_with_topologies(objects: Objects) -> None:
+    of(objects, kinds.NODES, "n3")["metadata"]["labels"].update(serves="others")
+    of(objects, kinds.NODES, "n4")["metadata"]["labels"].update({BLOCK: "b9", RACK: "r9"})
+    of(objects, kinds.RESOURCE_FLAVORS, "serve")["spec"].update(topologyName="racks")
+
+
+CASES: dict[str, Case] = {
+    "a CRD is missing": (
+        without(kinds.CRDS, WORKLOADS_CRD),
+        "crds",
+        "kubectl apply --server-side --force-conflicts -f ",
+    ),
+    "a version is not served": (
+        set_(kinds.CRDS, WORKLOADS_CRD, "spec|versions|1|served", False),
+        "crds",
+        "kubectl apply",
+    ),
+    "another version is stored": (
+        set_(kinds.CRDS, WORKLOADS_CRD, "spec|versions|1|storage", False),
+        "crds",
+        "kubectl apply",
+    ),
+    "a CRD lacks a field": (set_(kinds.CRDS, WORKLOADS_CRD, FIELDS, None), "crds", "kubectl apply"),
+    "a CRD does not convert": (
+        set_(kinds.CRDS, WORKLOADS_CRD, "spec|conversion", {"strategy": "None"}),
+        "crds",
+        "kubectl apply",
+    ),
+    "a Deployment is missing": (without(kinds.DEPLOYMENTS, UNGATER), "deployments", "kubectl apply --server-side"),
+    "a Deployment has no replicas": (
+        set_(kinds.DEPLOYMENTS, WEBHOOK, "spec|replicas", 0),
+        "deployments",
+        f"kubectl -n {OURS} scale deployment/{WEBHOOK} --replicas=2",
+    ),
+    "no replica is available": (
+        set_(kinds.DEPLOYMENTS, CONTROLLER, "status", {}),
+        "deployments",
+        f"kubectl -n {OURS} rollout restart deployment/{CONTROLLER}",
+    ),
+    "no process has led": (without(kinds.LEASES, CONTROLLER), "leases", f"kubectl -n {OURS} rollout restart"),
+    "a lease has run out": (
+        set_(kinds.LEASES, UNGATER, "spec|renewTime", rfc3339(NOW - 100)),
+        "leases",
+        f"kubectl -n {OURS} rollout restart deployment/{UNGATER}",
+    ),
+    "a lease was given back and nobody took it": (
+        set_(kinds.LEASES, UNGATER, "spec|holderIdentity", ""),
+        "leases",
+        "kubectl",
+    ),
+    "a lease is held for an hour": (
+        set_(kinds.LEASES, UNGATER, "spec", {**lease(UNGATER)["spec"], "leaseDurationSeconds": 3600}),
+        "leases",
+        f"kubectl -n {OURS} delete lease {UNGATER}",
+    ),
+    "a webhook configuration is missing": (
+        without(kinds.VALIDATING_WEBHOOKS, VALIDATING),
+        "webhook-configurations",
+        "kubectl apply",
+    ),
+    "a webhook is missing": (
+        with_(lambda objects: objects[kinds.VALIDATING_WEBHOOKS][0]["webhooks"].pop()),
+        "webhook-configurations",
+        "kubectl apply",
+    ),
+    "a webhook lets all pass": (
+        with_(lambda objects: objects[kinds.MUTATING_WEBHOOKS][0]["webhooks"][0].update(failurePolicy="Ignore")),
+        "webhook-configurations",
+        "kubectl apply",
+    ),
+    "the Service is missing": (without(kinds.SERVICES, WEBHOOK), "webhook-configurations", "kubectl apply"),
+    "the webhook does not answer": (
+        healthy.view(
+            answers={Question.ADMISSION: "failed calling webhook: EOF", Question.CONVERSION: "conversion webhook: EOF"}
+        ),
+        "webhook-answers",
+        f"kubectl -n {OURS} rollout restart deployment/{WEBHOOK}",
+    ),
+    "a webhook of others does not answer": (
+        with_(
+            lambda objects: objects[kinds.VALIDATING_WEBHOOKS].append(
+                {
+                    "metadata": {"name": "policies"},
+                    "webhooks": [
+                        {"name": "p.example.com", "clientConfig": {"service": {"namespace": "p", "name": "engine"}}}
+                    ],
+                }
+            ),
+            answers={Question.ADMISSION: 'failed calling webhook "p.example.com": EOF', Question.CONVERSION: ""},
+        ),
+        "webhook-answers",
+        "# start the pods of Service p/engine, or: kubectl delete validatingwebhookconfiguration policies",
+    ),
+    "our own webhook does not answer": (
+        healthy.view(
+            answers={Question.ADMISSION: f'failed calling webhook "{OWN_WEBHOOK}": EOF', Question.CONVERSION: ""}
+        ),
+        "webhook-answers",
+        f"kubectl -n {OURS} rollout restart deployment/{WEBHOOK}",
+    ),
+    "a CA expires that others issue": (
+        with_(
+            lambda objects: (
+                objects[kinds.CONFIG_MAPS][0]["data"].update({"admission.yaml": "webhook: {certificates: Files}"}),
+                objects[kinds.MUTATING_WEBHOOKS][0]["webhooks"][0]["clientConfig"].update(caBundle=ca(3)),
+            )
+        ),
+        "webhook-certificates",
+        "# webhook.certificates is Files: ",
+    ),
+    "a CA expires": (
+        with_(
+            lambda objects: objects[kinds.MUTATING_WEBHOOKS][0]["webhooks"][0]["clientConfig"].update(caBundle=ca(3))
+        ),
+        "webhook-certificates",
+        f"kubectl -n {OURS} rollout restart deployment/{WEBHOOK}",
+    ),
+    "a CA is missing": (
+        with_(lambda objects: objects[kinds.MUTATING_WEBHOOKS][0]["webhooks"][0]["clientConfig"].pop("caBundle")),
+        "webhook-certificates",
+        "kubectl",
+    ),
+    "a CA is no certificate": (
+        with_(
+            lambda objects: objects[kinds.MUTATING_WEBHOOKS][0]["webhooks"][0]["clientConfig"].update(caBundle="eA==")
+        ),
+        "webhook-certificates",
+        "kubectl",
+    ),
+    "a right is missing": (
+        healthy.view(refused=[RIGHT]),
+        "rights",
+        "kubectl apply --server-side --force-conflicts -f ",
+    ),
+    "a setting is unknown": (
+        settings("nosuch: 1"),
+        "settings-contradict",
+        f"kubectl -n {OURS} patch configmap stowage-config-1 --type=merge -p ",
+    ),
+    "a setting is invalid": (
+        settings("placement: {counting: Pairs}"),
+        "settings-contradict",
+        f"kubectl -n {OURS} patch configmap stowage-config-1 --type=merge -p ",
+    ),
+    "the settings are no YAML": (
+        settings("{"),
+        "settings-contradict",
+        f"# correct admission.yaml: kubectl -n {OURS} edit configmap stowage-config-1; then kubectl -n {OURS} rollout restart",
+    ),
+    "the lease's durations contradict": (
+        settings("lease: {duration: 5}"),
+        "settings-contradict",
+        f"kubectl -n {OURS} set env deployment/{WEBHOOK} deployment/{CONTROLLER} STOWAGE_LEASE__DURATION=15",
+    ),
+    "retention lacks its rights": (
+        settings(
+            "objectRetentionPolicies: {workloads: {afterDeactivatedByKueue: 1h}}",
+            refused=list(healthy.shipped().retention),
+        ),
+        "settings-contradict",
+        "kubectl apply --server-side -f ",
+    ),
+    "authentication lacks its rights": (
+        settings(
+            "healthAuthentication: true", refused=[r for r in healthy.shipped().metrics if r.resource == "tokenreviews"]
+        ),
+        "settings-contradict",
+        "kubectl apply --server-side -f ",
+    ),
+    "topologies are switched off": (
+        settings("featureGates: {TopologyAwareScheduling: false}"),
+        "settings-contradict",
+        f"kubectl -n {OURS} set env",
+    ),
+    "Kueue runs too": (
+        add(kinds.DEPLOYMENTS, named("kueue-controller-manager", {"replicas": 1}, namespace="kueue-system")),
+        "other-controllers",
+        "kubectl -n kueue-system scale deployment/kueue-controller-manager --replicas=0",
+    ),
+    "Kueue's webhooks are there": (
+        add(kinds.MUTATING_WEBHOOKS, named("kueue-mutating-webhook-configuration")),
+        "other-controllers",
+        "kubectl delete mutatingwebhookconfiguration kueue-mutating-webhook-configuration",
+    ),
+    "a flavor is missing": (
+        set_(kinds.CLUSTER_QUEUES, "services", "spec|resourceGroups|0|flavors|0|name", "serv"),
+        "queues-without-flavors",
+        json_patch("services", {"op": "replace", "path": f"{FIRST}/name", "value": "serve"}),
+    ),
+    "a queue has no flavor": (
+        set_(kinds.CLUSTER_QUEUES, "services", "spec|resourceGroups", []),
+        "queues-without-flavors",
+        "kubectl patch clusterqueue services --type=merge",
+    ),
+    "a LocalQueue leads nowhere": (
+        set_(kinds.LOCAL_QUEUES, "research", "spec|clusterQueue", "gone"),
+        "queues-without-target",
+        "kubectl -n default delete localqueue research",
+    ),
+    "a flavor has no node": (
+        set_(kinds.NODES, "n4", "metadata|labels", {}),
+        "flavors-without-nodes",
+        "kubectl label --overwrite nodes n4 serves=others",
+    ),
+    "a Topology is missing": (
+        without(kinds.TOPOLOGIES, "racks"),
+        "flavors-without-topology",
+        """echo '{"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "Topology", "metadata": {"name": "racks"}, "spec": """,
+    ),
+    "another Topology is missing": (
+        add(kinds.RESOURCE_FLAVORS, flavor("late", {POOL: "train"}, topologyName="late")),
+        "flavors-without-topology",
+        "echo "
+        + shlex.quote(
+            json.dumps(
+                {
+                    "apiVersion": "kueue.x-k8s.io/v1beta2",
+                    "kind": "Topology",
+                    "metadata": {"name": "late"},
+                    "spec": {"levels": [{"nodeLabel": level} for level in (BLOCK, RACK, HOSTNAME_LABEL)]},
+                }
+            )
+        )
+        + " | kubectl apply --server-side -f -",
+    ),
+    "two flavors share a node": (
+        with_(lambda objects: of(objects, kinds.NODES, "n3")["metadata"]["labels"].update(serves="others")),
+        "flavors-overlap",
+        "kubectl label --overwrite nodes n4 stowage.dev/flavor=serve && kubectl patch resourceflavor serve",
+    ),
+    "two flavors with topologies share a node": (
+        with_(both_with_topologies),
+        "flavors-overlap",
+        f"kubectl label nodes n3 {POOL}-",
+    ),
+    "two flavors select the same": (
+        with_(lambda objects: of(objects, kinds.RESOURCE_FLAVORS, "serve")["spec"].update(nodeLabels={POOL: "train"})),
+        "flavors-overlap",
+        "# one selects all nodes of the other",
+    ),
+    "a node lacks its block": (
+        with_(lambda objects: of(objects, kinds.NODES, "n0")["metadata"]["labels"].pop(BLOCK)),
+        "nodes-without-levels",
+        f"kubectl label --overwrite nodes n0 {BLOCK}=b1",
+    ),
+    "a node lacks its rack": (
+        with_(lambda objects: of(objects, kinds.NODES, "n0")["metadata"]["labels"].pop(RACK)),
+        "nodes-without-levels",
+        f"kubectl label --overwrite nodes n0 {RACK}=n0",
+    ),
+    "a rack is in two blocks": (
+        with_(lambda objects: of(objects, kinds.NODES, "n1")["metadata"]["labels"].update({BLOCK: "b2"})),
+        "nodes-contradict",
+        f"kubectl label --overwrite nodes n1 {BLOCK}=b1",
+    ),
+    "two nodes have one hostname": (
+        with_(lambda objects: of(objects, kinds.NODES, "n1")["metadata"]["labels"].update({HOSTNAME_LABEL: "n0"})),
+        "nodes-contradict",
+        f"kubectl label --overwrite nodes n1 {HOSTNAME_LABEL}=n1",
+    ),
+    "a foreign pod": (
+        healthy.view(pods=[PodFacts("a", "p", "n0"), PodFacts("a", "q", "n4")]),
+        "foreign-pods",
+        "kubectl -n a delete pod p",
+    ),
+    "a queue may not borrow": (
+        set_(kinds.CLUSTER_QUEUES, "guests", QUOTA, dict(STRIPPED)),
+        "cohorts-starve",
+        json_patch("guests", {"op": "remove", "path": f"{FIRST}/resources/0/borrowingLimit"}),
+    ),
+    "nobody lends": (
+        unlent(),
+        "cohorts-starve",
+        json_patch("research", {"op": "remove", "path": f"{FIRST}/resources/0/lendingLimit"}),
+    ),
+    "nobody owns anything": (
+        set_(kinds.CLUSTER_QUEUES, "services", f"{QUOTA}|nominalQuota", "0"),
+        "cohorts-starve",
+        json_patch("services", {"op": "replace", "path": f"{FIRST}/resources/0/nominalQuota", "value": "32"}),
+    ),
+    "others keep a queue's quota": (starving(), "cohorts-starve", "kubectl patch clusterqueue research --type=merge"),
+    "cohorts are each other's parents": (
+        add(kinds.COHORTS, named("all", {"parentName": "all"}, {"conditions": [condition("Active", "False")]})),
+        "cohorts-cycle",
+        "kubectl patch cohort all --type=merge",
+    ),
+    "an owner is gone": (
+        add(kinds.WORKLOADS, owned(JOB), owners={JOB: frozenset(("u2",))}),
+        "leftover-workloads",
+        "kubectl -n default delete workload w",
+    ),
+    "an owner's kind is gone": (
+        add(kinds.WORKLOADS, owned(("example.com", "Gone")), owners={("example.com", "Gone"): None}),
+        "leftover-workloads",
+        "kubectl -n default delete workload w",
+    ),
+    "a finalizer stays": (
+        add(
+            kinds.WORKLOADS,
+            owned(JOB, deletionTimestamp=rfc3339(NOW - 600), finalizers=["x"]),
+            owners={JOB: frozenset(("u1",))},
+        ),
+        "leftover-workloads",
+        "kubectl -n default patch workload w",
+    ),
+    "a kind is not declared": (
+        healthy.view(unmanaged=[Unmanaged(EXAMPLE, "a", "t", "Train names the queue q")]),
+        "kinds-without-declaration",
+        "kubectl -n a label trains.example.com t kueue.x-k8s.io/queue-name-",
+    ),
+    "a JobKind is not in use": (
+        add(kinds.JOB_KINDS, named("trains", {}, {"conditions": [condition("Active", "False")]})),
+        "jobkinds-inactive",
+        "kubectl delete jobkind trains",
+    ),
+}
