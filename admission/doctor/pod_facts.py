@@ -19,6 +19,8 @@ from api.names import (
 
 _MIRROR: Final = "kubernetes.io/config.mirror"
 """On pods that mirror a static pod of the kubelet: `stowage doctor` takes no pod of a node itself for a foreign one."""
+_LONGEST: Final = 320
+"""Characters. A name has at most 253, an apiVersion with its group some more. Longer texts name nothing and are not kept."""
 _ENDED = frozenset(("Succeeded", "Failed"))
 
 
@@ -30,6 +32,11 @@ class Owner(msgspec.Struct, rename="camel", frozen=True, gc=False):
     name: str = ""
     uid: str = ""
     controller: bool | None = None
+
+    @property
+    def could_exist(self) -> bool:
+        """Reports whether there could be an object with such a name: the API server does not bound references."""
+        return all(len(part) <= _LONGEST for part in (self.api_version, self.kind, self.name, self.uid))
 
 
 class PodMeta(msgspec.Struct, rename="camel", frozen=True, gc=False):
@@ -97,13 +104,17 @@ def pod_facts(pod: ListedPod) -> PodFacts | None:
         meta.name,
         intern(pod.spec.node_name),
         meta.uid,
-        intern(named),
-        intern(pod_set),
+        intern(_name(named)),
+        intern(_name(pod_set)),
         PODSET_LABEL in meta.labels or MANAGED_LABEL in meta.labels,
-        next((owner for owner in meta.owner_references if owner.controller), None),
+        next((owner for owner in meta.owner_references if owner.controller and owner.could_exist), None),
         _MIRROR in marks,
         _seconds(meta.deletion_timestamp),
     )
+
+
+def _name(text: str) -> str:
+    return text if len(text) <= _LONGEST else ""
 
 
 def _seconds(text: str | None) -> float:

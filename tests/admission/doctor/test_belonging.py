@@ -28,6 +28,7 @@ from api.names import (
     HOSTNAME_LABEL,
     MANAGED_LABEL,
     PODSET_LABEL,
+    TOPOLOGY_PODSET,
     TOPOLOGY_WORKLOAD,
     WORKLOAD_ANNOTATION,
     WORKLOAD_SLICE_NAME,
@@ -211,6 +212,15 @@ def test_the_facts_of_a_pod_are_read_from_its_marks() -> None:
     assert facts == PodFacts("a", "p", "n0", "", "w", "main", True, JOB)
     ended = {"metadata": metadata, "spec": {"nodeName": "n0"}, "status": {"phase": "Failed"}}
     assert pod_facts(msgspec.convert(ended, ListedPod)) is None
+
+
+def test_of_a_pod_with_endless_marks_nothing_long_is_kept() -> None:
+    endless = "x" * 200_000
+    owner = {"apiVersion": "batch/v1", "kind": "Job", "name": endless, "uid": "job", "controller": True}
+    marks = {WORKLOAD_ANNOTATION: endless, TOPOLOGY_PODSET: endless}
+    metadata = {"name": "p", "namespace": "a", "annotations": marks, "ownerReferences": [owner]}
+    facts = pod_facts(msgspec.convert({"metadata": metadata, "spec": {"nodeName": "n0"}}, ListedPod))
+    assert facts == PodFacts("a", "p", "n0")
 
 
 # ---- the controllers above a pod, on the embedded server
