@@ -21,6 +21,7 @@ from admission.engine.queue.queues import PendingQueues
 from admission.engine.topology.allocation.capacity import parts
 from admission.engine.topology.allocation.footprint import Footprint
 from admission.engine.topology.figures import CapacityFigures, FlavorFigures, LevelFigures
+from api.kube.turns import Turns
 
 log = logging.getLogger(__name__)
 
@@ -28,8 +29,10 @@ PERIOD: Final = 15.0
 """Seconds between two sums: half of the usual time between two scrapes."""
 _LOOKS: Final = 15
 """Checks per period for new and removed flavors, which need not wait until its end."""
-_PART, _SERIES = 25, 250
-"""Domains whose values are collected, and series that are set or removed, in one step of a millisecond or two."""
+_PART, _SERIES = 10, 50
+"""Domains whose values are collected, and series that are set or removed, in one step: a millisecond, or several just after a
+snapshot, when the process copies each page of memory that it touches.
+"""
 
 
 class CapacityGauges:
@@ -47,9 +50,12 @@ class CapacityGauges:
         try:
             await self._run()
         finally:
+            turns = Turns()  # there may be a hundred thousand
             for shown in self._shown.values():
-                for gauge, labels in shown:
+                while shown:
+                    (gauge, labels), _ = shown.popitem()
                     gauge.remove(*labels)
+                    await turns.give_way()
             self._shown = {}
 
     async def _run(self) -> None:
@@ -69,20 +75,20 @@ class CapacityGauges:
         figures = yield from self._figures.of(flavor, self._held(), self._reserved())
         if figures is None and flavor in self._ledger.capacity.trees:
             return  # its nodes changed meanwhile: the series stay until the next time
-        now: Table = {}
-        for table in () if figures is None else self._tables(flavor, figures):
-            now |= table
-            yield
         shown = self._shown.setdefault(flavor, {})
-        for part in parts(list(shown.keys() - now.keys()), _SERIES):
+        gone = set(shown)
+        for table in () if figures is None else self._tables(flavor, figures):
+            gone -= table.keys()
+            yield
+            for part in parts([key for key, value in table.items() if shown.get(key) != value], _SERIES):
+                for gauge, labels in part:
+                    gauge.labels(*labels).set(table[gauge, labels])
+                    shown[gauge, labels] = table[gauge, labels]
+                yield
+        for part in parts(list(gone), _SERIES):
             for gauge, labels in part:
                 gauge.remove(*labels)
                 del shown[gauge, labels]
-            yield
-        for part in parts([key for key, value in now.items() if shown.get(key) != value], _SERIES):
-            for gauge, labels in part:
-                gauge.labels(*labels).set(now[gauge, labels])
-                shown[gauge, labels] = now[gauge, labels]
             yield
         if figures is None:
             del self._shown[flavor]

@@ -20,11 +20,13 @@ from api.kube import metrics
 
 log = logging.getLogger(__name__)
 
-_THRESHOLDS: Final = (5_000, 8, 1 << 30)
+_THRESHOLDS: Final = (5_000, 4, 1 << 30)
 """Decoding allocates fast and leaves few cycles: with Python's default thresholds (700, 10, 10) a ninth of the controller's CPU
-time went into garbage collection. Where all that is young is garbage, as after many errors, 20,000 objects take 30 ms. The last
-one is out of reach: Python would look at every object.
+time went into garbage collection. Where all that is young is garbage, as after many errors, 20,000 objects take 30 ms: Python's
+pass over the second generation sees no more. The last threshold is out of reach: Python would look at every object.
 """
+_PASSES: Final = 2
+"""Passes of Python over its second generation after which one is due."""
 _LONG: Final = 0.015
 """CPU seconds of a pass after which its survivors are not looked at again."""
 _PERIOD: Final = 10.0
@@ -53,9 +55,9 @@ class Garbage:
         gc.callbacks.remove(self._measure)
 
     def collect(self) -> None:
-        """Makes a pass if one is due: some time has passed, or Python has just collected its second generation."""
+        """Makes a pass if one is due: some time has passed, or Python has collected its second generation some times."""
         now = time.monotonic()
-        if not gc.get_count()[2] and now < self._due:
+        if gc.get_count()[2] < _PASSES and now < self._due:
             return
         self._due = now + _PERIOD
         began = time.thread_time()

@@ -21,8 +21,10 @@ from admission.engine.topology.tree.tree import Tree
 from admission.engine.topology.tree.tree_spec import Values
 from admission.engine.topology.usage import Columns, add
 
-_PART, _NODES = 250, 2000
-"""Rows and nodes of one step, which takes a millisecond or two."""
+_PART: Final = 50
+"""Rows or unusable nodes of one step: a millisecond, or ten just after a snapshot, when the process copies each page that it
+touches.
+"""
 MOST_RESOURCES: Final = 8
 """Resources of a flavor that have figures: cpu, then extended resources, then the others, each by name."""
 WHOLE_HOST: Final = "whole host"
@@ -144,14 +146,11 @@ class CapacityFigures:
                         _at(foreign, column, size)[row] += amount
             yield
         unusable: dict[int, int] = {}
-        for names in parts(list(self._capacity.nodes), _NODES):
+        for names in parts(list(self._capacity.unusable), _PART):
             for name in names:
-                found = self._capacity.nodes.get(name)
-                node = found.node if found is not None else None
-                if found is None or node is None or node.usable:
-                    continue
-                if tree.shape.accepts(replace(node, usable=True)):
-                    add(unusable, found.offers)
+                node = self._capacity.unusable.get(name)
+                if node is not None and tree.shape.accepts(replace(node, usable=True)):
+                    add(unusable, self._capacity.nodes[name].offers)
             yield
         return _Base(tree, size, generation, offered, foreign, unusable)
 

@@ -198,6 +198,21 @@ async def test_a_replica_that_no_longer_leads_has_no_series() -> None:
     assert series() == 0
 
 
+async def test_the_series_of_a_replica_that_no_longer_leads_go_in_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Issue 19, 4: a large cluster has many, and other tasks of the process run on. A storm met it."""
+    monkeypatch.setattr("api.kube.turns.TURN", 0.0)
+    made = Sheet()
+    task = asyncio.create_task(made.gauges.run())
+    await until(lambda: made.total() == {"free": 16} and made.gang(RACK) == 8)
+    task.cancel()
+    seen = []
+    while not task.done():
+        await asyncio.sleep(0)
+        seen.append(series())
+    assert seen[-1] == 0
+    assert len(set(seen)) > 5
+
+
 def test_domains_beyond_the_limit_count_in_their_parents(sheet: Sheet) -> None:
     sheet.renew()
     few = Sheet(limit=2)

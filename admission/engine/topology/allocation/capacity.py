@@ -69,13 +69,17 @@ class Spot(NamedTuple):
 
 
 class Capacity:
-    """The trees of all flavors over one set of nodes, with the usage tables that they are charged from."""
+    """The trees of all flavors over one set of nodes, with the usage tables that they are charged from.
+
+    `unusable` are the nodes that are cordoned or not Ready, which are in no tree.
+    """
 
     def __init__(self, options: PlacementOptions, journal: Journal) -> None:
         self.columns = Columns()
         self.trees: dict[str, Tree] = {}
         self._growing: dict[str, Tree] = {}
         self.nodes: dict[str, NodeRecord] = {}
+        self.unusable: dict[str, Node] = {}
         self._options = options
         self._journal = journal
         self._usage_tables: dict[str, UsageTables] = {}
@@ -222,6 +226,10 @@ class Capacity:
             for tree in self._kept_trees():
                 tree.drop(name)
         record.node = node
+        if node is None or node.usable:
+            self.unusable.pop(name, None)
+        else:
+            self.unusable[name] = node
         record.offers = () if node is None else self._offers(node.allocatable)
         for tree in self._kept_trees():
             if only_amounts:
