@@ -3,8 +3,9 @@
 It watches, asks `job_plan` for the due actions and has them performed; it decides nothing. The reconciler's keys are jobs
 (`batch/job:ns/name`), and no key is reconciled by two workers at once. Readiness and ends of a running job's pods are
 collected for `PROGRESS` seconds, and a job that has not changed since its last empty plan is not planned again, so the many
-status updates of running jobs cost little. A write that conflicts with another client's change ends the pass; that change
-requeues the key. assembly.py builds the controller, which runs on the leader only.
+status updates of running jobs cost little; the event of a write of reclaimable pods is collected too. A write that conflicts
+with another client's change ends the pass; that change requeues the key. assembly.py builds the controller, which runs on the
+leader only.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ from admission.controllers.jobs.fingerprint import fingerprint_of
 from admission.controllers.jobs.job_plan import plan
 from admission.controllers.jobs.leftover_pods import RETRY, ends_a_start, has_leftover_pods
 from admission.controllers.jobs.orphans import OrphanedWorkloads
-from admission.controllers.jobs.predicates import has_ended, has_turned, is_progress
+from admission.controllers.jobs.predicates import has_ended, has_turned, is_progress, is_reclaim
 from admission.controllers.jobs.workload import prebuilt_key
 from admission.controllers.rounds import Rounds
 from admission.controllers.workload_writer import WorkloadWriter
@@ -215,7 +216,12 @@ class JobController:
         if key:
             self._expected.seen(key, change.key)
             turned = has_turned(change)
-            self.queue.add(key, urgent=turned)
+            if is_reclaim(
+                change
+            ):  # planned at once, the pods that ended during the write would cost a write of their own
+                self.queue.add_after(key, PROGRESS)
+            else:
+                self.queue.add(key, urgent=turned)
             if turned or change.type is not ChangeType.MODIFIED:
                 self._queue_parts(key)
         elif is_orphan(change.object):

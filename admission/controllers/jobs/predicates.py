@@ -40,3 +40,15 @@ def has_turned(change: Change[Workload]) -> bool:
         return False
     was, now = change.old.status.conditions, change.object.status.conditions
     return any(is_true(was, kind) != is_true(now, kind) for kind in (ADMITTED, EVICTED))
+
+
+def is_reclaim(change: Change[Workload]) -> bool:
+    """Reports whether only the Workload's reclaimable pods changed, as after this controller's own write of them."""
+    old, new = change.old, change.object
+    if old is None or change.type is ChangeType.DELETED:
+        return False
+    if old.status.reclaimable_pods == new.status.reclaimable_pods or old.spec != new.spec:
+        return False
+    was, now = old.metadata, new.metadata
+    same = was.model_copy(update={"resource_version": now.resource_version}) == now
+    return same and old.status.model_copy(update={"reclaimable_pods": new.status.reclaimable_pods}) == new.status

@@ -120,8 +120,14 @@ class WorkloadPlanner:
         if workload.metadata.deletion_timestamp:
             stop, at_rest = self.stopped(workload, "Workload is deleted")
             return stop.then(*let_go(workload)) if at_rest else stop
-        if ready := self._observed(workload):
-            return JobPlan((ready,))
+        if observed := self._observed(workload):
+            now = workload.model_copy(update={"status": observed.status})
+            return JobPlan((observed,)).followed(self._at_work(now, correct=correct))
+        return self._at_work(workload, correct=correct)
+
+    def _at_work(self, workload: Workload, *, correct: bool) -> JobPlan:
+        """Plans for a Workload that has neither finished nor been deleted, and whose status is up to date."""
+        state = workload.status.conditions
         if is_true(state, names.EVICTED) and (leaving := self._evicted(workload)) is not None:
             return leaving
         if self.lost_admission(workload):

@@ -301,6 +301,15 @@ def test_finished_pods_are_reported_once() -> None:
     assert plan(job, JOB, [admitted(WAITING)], silent, 0.0).actions == ()
 
 
+def test_an_evicted_job_whose_pods_also_ended_is_stopped_in_the_same_plan() -> None:
+    evicted = with_status(admitted(WAITING), lambda s: conditions.evicted(s, "Preempted", "make room", 0.0))
+    job = RUNNING | {"status": ACTIVE | {"succeeded": 4}}
+    reclaimed, stopped = plan(job, JOB, [evicted], JobContext(flavors={"tas": FLAVOR}), 0.0).actions
+    assert isinstance(reclaimed, SetStatus)
+    assert [p.count for p in reclaimed.status.reclaimable_pods] == [2]
+    assert words((stopped,)) == ["job:suspend"]
+
+
 @pytest.mark.parametrize(
     ("cause", "kept", "later", "deleted", "again"),
     [

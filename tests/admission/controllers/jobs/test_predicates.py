@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from admission.controllers.jobs.predicates import has_ended, has_turned, is_progress
+from admission.controllers.jobs.predicates import has_ended, has_turned, is_progress, is_reclaim
 from admission.integrations.job import BatchJob
 from api.kube.store import Change, ChangeType
 from api.names import ADMITTED, EVICTED, QUOTA_RESERVED
@@ -82,3 +82,23 @@ def workload(*kinds: str) -> Workload:
 def test_what_starts_or_stops_pods_is_urgent(was: tuple[str, ...], now: tuple[str, ...], turned: bool) -> None:
     assert has_turned(Change(ChangeType.MODIFIED, "ns/w", workload(*now), workload(*was))) is turned
     assert not has_turned(Change(ChangeType.ADDED, "ns/w", workload(*now), None))
+
+
+RECLAIMED = {"status": {"reclaimablePods": [{"name": "main", "count": 2}]}, "metadata": {"resourceVersion": "7"}}
+
+
+@pytest.mark.parametrize(
+    ("patch", "reclaim"),
+    [
+        pytest.param(RECLAIMED, True, id="pods were reclaimed"),
+        pytest.param({"metadata": {"resourceVersion": "7"}}, False, id="nothing"),
+        pytest.param(merged(RECLAIMED, {"status": {"conditions": []}}), False, id="a condition too"),
+        pytest.param(merged(RECLAIMED, {"spec": {"active": False}}), False, id="deactivated too"),
+        pytest.param(merged(RECLAIMED, {"metadata": {"labels": {"a": "b"}}}), False, id="a label too"),
+    ],
+)
+def test_only_its_reclaimable_pods_changed_in_a_workload(patch: dict[str, Any], reclaim: bool) -> None:
+    was = workload(ADMITTED)
+    now = Workload.from_wire(merged(was.to_wire(), patch))
+    assert is_reclaim(Change(ChangeType.MODIFIED, "ns/w", now, was)) is reclaim
+    assert not is_reclaim(Change(ChangeType.ADDED, "ns/w", now, None))
