@@ -18,11 +18,18 @@ from admission.cli.main import app
 _NO_FILES = ":4"
 """kubectl's directive that the shell adds no file names of its own."""
 _FILES_TOO = ":0"
+_OF_A_SHELL = ("install_completion", "show_completion")
 
 
 def run() -> None:
-    """Runs a command under the plugin's name."""
-    app(prog_name="kubectl stowage")
+    """Runs a command under the plugin's name.
+
+    The options that install completion in a shell are left out: for a command of two words they would write a script that no
+    shell can run, and put it in the place of kubectl's own.
+    """
+    command = get_command(app)
+    command.params = [each for each in command.params if each.name not in _OF_A_SHELL]
+    command(prog_name="kubectl stowage")
 
 
 def complete() -> None:
