@@ -103,7 +103,8 @@ NOT_CREATED = owned(
 )
 FORECAST_SECONDS = Histogram("stowage_forecast_seconds", "Seconds to forecast the starts of all waiting workloads.")
 FORECASTS_HELD = Gauge(
-    "stowage_forecast_held_ratio", "Part of the workloads that started within the interval that they were told first."
+    "stowage_forecast_held_ratio",
+    "Part of the last workloads (at most 400) that started within the interval that they were told first.",
 )
 LEARNED_KINDS = Gauge("stowage_forecast_kinds", "Kinds of workloads with learned run times.")
 RUN_TIME_ERRORS = Counter(

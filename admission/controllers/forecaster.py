@@ -17,7 +17,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
-from math import ceil, floor, inf
+from math import ceil, floor
 from typing import Final
 
 from admission import metrics
@@ -26,10 +26,10 @@ from admission.controllers.cluster_view import Views
 from admission.controllers.run_time_keeper import RunTimeKeeper, kind_of
 from admission.controllers.status import patch_status
 from admission.controllers.turns import Turns
-from admission.engine.forecast.calibration import Calibrations
+from admission.engine.forecast.calibration import Calibrations, StartForecast
 from admission.engine.forecast.inputs import inputs_of
 from admission.engine.forecast.run_times import RunEstimate, RunKind
-from admission.engine.forecast.starts import StartForecast, forecast
+from admission.engine.forecast.starts import forecast
 from admission.engine.ledger import Ledger
 from admission.engine.model import Workload as EngineWorkload
 from admission.engine.queue.queues import PendingQueues
@@ -129,14 +129,14 @@ class Forecaster:
     def latest_start(self, key: str) -> float | None:
         """Returns by when (epoch seconds) the waiting Workload starts without help, as far as that is reliable; else None.
 
-        It is not where too few replays were made, where forecasts of such Workloads often failed, and once the latest start
-        that was told first has passed: a forecast that is wrong must not keep help away for ever.
+        It is not where none is told, since forecasts of such Workloads often failed, where too few replays were made, and once
+        the latest start that was told first has passed: a forecast that is wrong must not keep help away for ever.
         """
         one, first, now = self._found.get(key), self._first.get(key), self._now()
         if one is None or one.latest is None or one.latest <= now or (1 + one.confidence) / 2 < _RELIABLE:
             return None
         missed = first is not None and first.latest is not None and first.latest < now
-        return one.latest if not missed and self._calibrations.of(placed=one.placed).reliable else None
+        return None if missed else one.latest
 
     # ---- learning
 
@@ -147,8 +147,7 @@ class Forecaster:
             return
         states = workload.status.conditions
         if is_true(states, QUOTA_RESERVED) and (told := self._first.get(key)) is not None:
-            latest = inf if told.latest is None else told.latest
-            self._calibrations = self._calibrations.after(self._now(), told.earliest, latest, placed=told.placed)
+            self._calibrations = self._calibrations.after(self._now(), told)
             if (held := self._calibrations.held) is not None:
                 metrics.FORECASTS_HELD.set(held)
             self._forget(key)

@@ -5,7 +5,10 @@
 Jobs of four kinds come to two queues of one cohort and wait. The real engine plays the trace (`stowage simulate`). After every
 tenth job that waits (on racks, every second) all are forecast from what has ended by then, and each job's first interval is
 compared with its real start. The first fifth of the jobs teaches and is not counted. In the first trace quota is short; in the
-second one a third of the jobs are gangs that require a rack, and quota is never short.
+second one a third of the jobs are gangs that require a rack, and quota is never short; the third one has half as many jobs of
+that kind, at a load that the racks cannot take, so that gangs starve behind later and smaller jobs.
+
+All of it takes about a minute on a quiet machine.
 
 The cost is that of 1,000 waiting jobs by quota, and of 1,000 on 15,000 nodes (fragmented.py).
 """
@@ -15,17 +18,16 @@ from __future__ import annotations
 import gc
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from math import inf
 from random import Random
 from statistics import median
 from time import process_time
 from typing import Final
 
 from admission.engine.cycle.cycle import CycleReport
-from admission.engine.forecast.calibration import Calibrations
+from admission.engine.forecast.calibration import Calibrations, StartForecast
 from admission.engine.forecast.inputs import inputs_of
 from admission.engine.forecast.run_times import RunEstimate, RunTimes, run_kind
-from admission.engine.forecast.starts import StartForecast, forecast
+from admission.engine.forecast.starts import forecast
 from admission.engine.model import Event, Flavor, TopologyRequest, Workload
 from admission.simulation.run import simulate
 from admission.world.world import Arrival, WorkloadFacts, World
@@ -36,8 +38,11 @@ KINDS: Final = {"train": (3600.0, 0.8), "tune": (900.0, 0.6), "eval": (120.0, 1.
 """Median seconds and spread of the log-normal run times."""
 QUOTA: Final = 64
 RACKS: Final = 4
-PACE: Final = 400.0
-"""Seconds between two jobs on the racks, for a load of 0.9: racks are seldom whole, and gangs wait while quota is free."""
+PACE: Final = 360.0
+"""Seconds between two jobs on the racks for a load of 1."""
+LOAD: Final = 0.9
+"""The load of the racks: they are seldom whole, and gangs wait while quota is free."""
+OVERLOAD: Final = 1.3
 SPREAD: Final = TopologyRequest(unconstrained=True)
 WAITING: Final = 1000
 EVERY: Final = 10
@@ -70,9 +75,7 @@ class ForecastWorld(World):
             if (told := self.told.pop(key, None)) is not None:
                 made, one = told
                 self.seen.append((made, self.now, one, self._requires(key)))
-                self.calibrations = self.calibrations.after(
-                    self.now, one.earliest, one.latest or inf, placed=one.placed
-                )
+                self.calibrations = self.calibrations.after(self.now, one)
         self._running = {key: self._running.get(key, self.now) for key in held}
         waiting = {one.key for one in self.queues.workloads()}
         if len(waiting - self._known) >= self._every:
@@ -104,7 +107,7 @@ def trace(jobs: int, seed: int) -> ForecastWorld:
     return _trace(jobs, draw, made, events, 190, EVERY)
 
 
-def racked(jobs: int, seed: int) -> ForecastWorld:
+def racked(jobs: int, seed: int, load: float = LOAD) -> ForecastWorld:
     """Returns the trace on racks of four hosts with 8 CPUs: a third of the jobs are gangs of one to four hosts of one rack."""
     draw = Random(seed)
 
@@ -116,7 +119,7 @@ def racked(jobs: int, seed: int) -> ForecastWorld:
 
     hosts = [host(f"r{rack}h{number}", f"r{rack}", 8) for rack in range(RACKS) for number in range(4)]
     events: list[Event] = [racks(), *hosts, *(queue(name, cohort="all", tas=8 * len(hosts)) for name in "ab")]
-    return _trace(jobs, draw, made, events, PACE, EVERY_RACKED)
+    return _trace(jobs, draw, made, events, PACE / load, EVERY_RACKED)
 
 
 def _trace(
@@ -186,13 +189,20 @@ def _cost(world: World, estimate: Callable[[Workload], RunEstimate | None]) -> t
 
 def run(jobs: int = 3000, seed: int = 1) -> None:
     """Prints calibration and cost."""
-    for name, world in (("quota", trace(jobs, seed)), ("racks", racked(jobs, seed))):
+    traces = {
+        "quota": trace(jobs, seed),
+        "racks": racked(jobs, seed),
+        f"racks at a load of {OVERLOAD}": racked(jobs // 2, seed, OVERLOAD),
+    }
+    for name, world in traces.items():
         simulate(world)
-        print(f"{name}: {len(world.seen)} of {jobs} jobs waited and were forecast")
+        print(f"{name}: {len(world.seen)} of {len(world.seconds)} jobs waited and were forecast")
         counted = world.seen[len(world.seen) // 5 :]
         for kind in sorted({rack for _, _, _, rack in counted}):
             _print_calibration([each for each in counted if each[3] == kind], "require a rack" if kind else "others")
-        print(f"  factors of the ends: {world.calibrations}")
+        for placed in sorted({one.placed for _, _, one, _ in world.seen}):
+            early, late = world.calibrations.of(placed=placed).factors()
+            print(f"  at the end first starts are multiplied by {early:.2f} and last ones by {late:.2f}")
     seconds, longest = cost(seed)
     print(f"  by quota: {seconds:.2f} CPU s; at most {longest * 1000:.1f} ms between two pauses")
     running, seconds, longest = cost_on_nodes(seed)
@@ -202,13 +212,15 @@ def run(jobs: int = 3000, seed: int = 1) -> None:
 
 
 def _print_calibration(counted: Sequence[Seen], name: str) -> None:
-    held = sum(one.earliest <= start <= (one.latest or inf) for _, start, one, _ in counted)
+    held = sum(one.earliest <= start <= one.until for _, start, one, _ in counted)
     early = sum(start < one.earliest for _, start, one, _ in counted)
     unknown = sum(one.latest is None for _, _, one, _ in counted)
     waits = median([start - made for made, start, _, _ in counted])
-    widths = median([(one.latest or inf) - one.earliest for _, _, one, _ in counted])
+    widths = median([one.until - one.earliest for _, _, one, _ in counted])
+    stated = [one.confidence for _, _, one, _ in counted]
     print(f"  {name}: {held / len(counted):.1%} of {len(counted)} started within their interval, {early} earlier,")
     print(
-        f"    {len(counted) - held - early} later; {unknown} had no latest start; "
-        f"wait {waits:.0f} s and interval {widths:.0f} s (medians)"
+        f"    {len(counted) - held - early} later; {unknown} were told no latest start; "
+        f"wait {waits:.0f} s and interval {widths:.0f} s (medians);"
     )
+    print(f"    they were told a confidence of {median(stated):.0%} (median), at least {min(stated):.0%}")

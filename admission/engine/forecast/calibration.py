@@ -1,56 +1,97 @@
 """How often past intervals held, and how much wider the next ones must be.
 
-A forecast does not know which workloads arrive later, which nodes fail, and which placements a topology allows. So each
-workload that starts is compared with its first interval, and each end of later intervals moves: outwards by a large step after
-a start beyond it, inwards by a small step otherwise. The steps are such that neither end moves any more when the wanted part
-of the starts is inside (adaptive conformal inference, Gibbs and Candes 2021), whatever the reason of the misses was.
+A replay does not know which workloads arrive later, which nodes fail, and which placements a topology allows. So each
+workload that starts is compared with what it was told first: how its wait relates to its first and to its last start in the
+replays. Each end of later intervals goes outwards by the quantile of the last `_WINDOW` such ratios (split conformal
+prediction), so that the wanted part of the starts is inside whatever the reason of the misses was, if the reasons stay.
+Ratios are to the ends in the replays and not to those that were told: a workload that was told its interval long ago does
+not widen later ones again for what they have learned meanwhile.
 
+The confidence that is stated is what was measured: the part of the last intervals that held, once `_FEW` are known.
 Workloads that are placed on a topology have a record of their own: other things delay them.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from math import exp
-from typing import Final
+from math import ceil, inf
+from typing import Final, TypeVar
 
 CONFIDENCE: Final = 0.9
 """The part of the starts that is to be inside of the interval."""
 _MISSES: Final = (1 - CONFIDENCE) / 2 * 0.5
-"""The part that may be beyond each end: half of what is left, since an end reacts only when late workloads have started."""
-_STEP: Final = 0.25
-_WIDEST: Final = 5.0
-_FEW: Final = 10
-"""Starts from which a record speaks against a forecast."""
+"""The part that may be beyond each end: half of what is left, since late workloads are known only when they have started."""
+_WINDOW: Final = 200
+_BEYOND: Final = 1.5
+"""How far beyond the worst ratio an end goes while too few are known for the quantile."""
+_WIDEST: Final = 150.0
+_LEAST: Final = 60.0
+"""Seconds of the shortest wait that ratios are to: a start that was expected at once and came later is no reason for more."""
+_FEW: Final = 20
+"""Starts from which the record has the say about the confidence, and not the number of replays."""
 _UNRELIABLE: Final = 0.75
-_COUNTS: Final = 1_000_000
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class StartForecast:
+    """When a workload starts, in epoch seconds; `latest` is None if no bound is known. `confidence` is that of the interval.
+
+    `placed`: it needs a place on a topology, which has a calibration of its own. `made` is when it was made; `first` and `last`
+    are the ends in the replays, `until` is the widened latter, also where `latest` does not tell it: they are what the start
+    is compared with. Both are infinite where something unknown decides.
+    """
+
+    earliest: float
+    latest: float | None
+    confidence: float
+    placed: bool = False
+    made: float = 0.0
+    first: float = 0.0
+    last: float = inf
+    until: float = inf
 
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """`early` and `late` are logarithms of the factors of the ends; `held` of `seen` starts were in their interval."""
+    """The last starts: `early` and `late` are their ratios to the ends in the replays, `held` which were in their interval."""
 
-    early: float = 0.0
-    late: float = 0.0
-    held: int = 0
-    seen: int = 0
+    early: tuple[float, ...] = ()
+    late: tuple[float, ...] = ()
+    held: tuple[bool, ...] = ()
 
-    def after(self, start: float, earliest: float, latest: float) -> Calibration:
-        """Returns the calibration after one more start. Times are in the same unit, of one clock."""
-        before, after = start < earliest, start > latest
-        seen, held = self.seen + 1, self.held + (not before and not after)
-        if seen > _COUNTS:
-            seen, held = seen // 2, held // 2
-        return replace(self, early=_moved(self.early, before), late=_moved(self.late, after), held=held, seen=seen)
+    def after(self, start: float, told: StartForecast) -> Calibration:
+        """Returns the record after one more start (epoch seconds), which had been told this."""
+        wait, first, last = max(0.0, start - told.made), told.first - told.made, told.last - told.made
+        found = self
+        if 0 < first < inf:
+            found = replace(found, early=_last(self.early, min(1.0, wait / first)))
+        if last < inf:
+            late = min(_WIDEST, 1 + max(0.0, wait - last) / max(_LEAST, last))
+            found = replace(found, late=_last(self.late, late))
+        if told.until < inf:
+            found = replace(found, held=_last(self.held, told.earliest <= start <= told.until))
+        return found
+
+    @property
+    def share(self) -> float | None:
+        """The part of the last starts that were in their interval; None while too few are known."""
+        return sum(self.held) / len(self.held) if len(self.held) >= _FEW else None
 
     @property
     def reliable(self) -> bool:
-        """Reports whether past intervals held often enough; also while too few are known."""
-        return self.seen < _FEW or self.held >= _UNRELIABLE * self.seen
+        """Reports whether the last intervals held often enough; also while too few are known."""
+        return self.share is None or self.share >= _UNRELIABLE
 
-    def widened(self, earliest: float, latest: float) -> tuple[float, float]:
-        """Returns an interval (seconds from now) with its ends moved."""
-        return earliest * exp(-self.early), latest * exp(self.late)
+    def confidence(self, replays: int) -> float:
+        """Returns that of an interval from so many replays: of n they hold in (n - 1) / (n + 1) if all else is as in them."""
+        return min(CONFIDENCE, (replays - 1) / (replays + 1) if self.share is None else self.share)
+
+    def factors(self) -> tuple[float, float]:
+        """Returns by what the ends of an interval are widened: at most 1, and at least 1."""
+        return 1 / _quantile([1 / max(each, 1 / _WIDEST) for each in self.early]), _quantile(self.late)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,17 +105,31 @@ class Calibrations:
         """Returns the record of such workloads."""
         return self.placed if placed else self.quota
 
-    def after(self, start: float, earliest: float, latest: float, *, placed: bool) -> Calibrations:
-        """Returns the records after one more start of such a workload."""
-        record = self.of(placed=placed).after(start, earliest, latest)
-        return replace(self, placed=record) if placed else replace(self, quota=record)
+    def after(self, start: float, told: StartForecast) -> Calibrations:
+        """Returns the records after one more start (epoch seconds) of a workload that had been told this."""
+        record = self.of(placed=told.placed).after(start, told)
+        return replace(self, placed=record) if told.placed else replace(self, quota=record)
 
     @property
     def held(self) -> float | None:
-        """The part of all starts that were in their interval; None if none is known."""
-        seen = self.quota.seen + self.placed.seen
-        return (self.quota.held + self.placed.held) / seen if seen else None
+        """The part of the last starts that were in their interval; None if none is known."""
+        both = self.quota.held + self.placed.held
+        return sum(both) / len(both) if both else None
 
 
-def _moved(factor: float, missed: bool) -> float:
-    return min(_WIDEST, max(0.0, factor + _STEP * (missed - _MISSES)))
+def widened(first: float, last: float, factors: tuple[float, float]) -> tuple[float, float]:
+    """Returns an interval (seconds from now) with its ends moved outwards."""
+    early, late = factors
+    return first * early, last + (late - 1) * max(_LEAST, last) if late > 1 else last
+
+
+def _quantile(ratios: Sequence[float]) -> float:
+    """Returns the ratio (1 or more) that only the allowed part of the next ones exceeds."""
+    if (worst := max(ratios, default=1.0)) <= 1:
+        return 1.0
+    rank = ceil((1 - _MISSES) * (len(ratios) + 1))
+    return sorted(ratios)[rank - 1] if rank <= len(ratios) else min(_WIDEST, worst * _BEYOND)
+
+
+def _last(before: tuple[T, ...], more: T) -> tuple[T, ...]:
+    return (*before[1 - _WINDOW :], more)

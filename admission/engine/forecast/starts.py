@@ -7,11 +7,12 @@ draws a run time for every workload from its estimate; the first takes the media
 its first to its last start in all replays: of `n` replays it holds in (n - 1) / (n + 1) cases if run times are as learned,
 since the real start is as likely to be first or last as any other.
 
-Fewer replays than `REPLAYS`, where very many workloads wait, have a lower confidence.
+Fewer replays than `REPLAYS`, where very many workloads wait, have a lower confidence, until enough starts tell the real one.
 
 A replay knows no preemption, no failing nodes and no later arrivals, and spends `_TRIALS` attempts after each end;
 calibration.py widens intervals by what was missed before. A workload gets no latest start if rules decide about its place
-that a replay does not know: placement constraints, pod terms, spare hosts. A start that backfill reserved is the latest.
+that a replay does not know (placement constraints, pod terms, spare hosts), and while past intervals seldom held. A start that
+backfill reserved is the latest.
 Draws come from the workload's key, so that equal inputs give equal forecasts. Callers: the controller and the benchmark.
 """
 
@@ -28,7 +29,7 @@ from typing import Final
 
 import numpy as np
 
-from admission.engine.forecast.calibration import CONFIDENCE, Calibrations
+from admission.engine.forecast.calibration import Calibrations, StartForecast, widened
 from admission.engine.forecast.draws import Draws, Run
 from admission.engine.forecast.inputs import Choices, ForecastInputs, Running, Usage, Waiting
 from admission.engine.forecast.rooms import Rooms, Stay
@@ -57,19 +58,6 @@ _ENDS: Final = 2
 """Ends of workloads that take as long."""
 
 
-@dataclass(frozen=True, slots=True)
-class StartForecast:
-    """When a workload starts, in epoch seconds; `latest` is None if no bound is known. `confidence` is that of the interval.
-
-    `placed`: it needs a place on a topology, which has a calibration of its own.
-    """
-
-    earliest: float
-    latest: float | None
-    confidence: float
-    placed: bool = False
-
-
 def forecast(
     inputs: ForecastInputs,
     calibrations: Calibrations | None = None,
@@ -88,23 +76,41 @@ def forecast(
         if number >= _LEAST_REPLAYS and replay.work * (number + 1) / number > _BUDGET:
             break
         starts.append(replay.play(number))
-    confidence = min(CONFIDENCE, (len(starts) - 1) / (len(starts) + 1))
+    teller = _Teller(learned, inputs.now, len(starts))
     found = {}
     for number, one in enumerate(inputs.waiting):
         if number % _AT_ONCE == 0:
             pause()
         times = [each.get(one.key, inf) for each in starts]
-        first, last = min(times), max(times)
-        if first == inf:
-            continue
-        early, late = learned.of(placed=one.placed).widened(first, last)
-        if one.reserved is not None and one.reserved > inputs.now:
-            late = min(late, one.reserved - inputs.now)
-        elif not one.known:
-            late = inf
-        latest = None if late == inf else inputs.now + late
-        found[one.key] = StartForecast(inputs.now + min(early, late), latest, confidence, one.placed)
+        if (first := min(times)) < inf:
+            found[one.key] = teller.told(one, first, max(times))
     return found
+
+
+class _Teller:
+    """Makes the forecasts of one moment from so many replays."""
+
+    def __init__(self, learned: Calibrations, now: float, replays: int) -> None:
+        self._now = now
+        records = {placed: learned.of(placed=placed) for placed in (False, True)}
+        self._by_record = {
+            placed: (record.factors(), record.confidence(replays), record.reliable)
+            for placed, record in records.items()
+        }
+
+    def told(self, one: Waiting, first: float, last: float) -> StartForecast:
+        """Returns the forecast of a workload with this first and last start in the replays, in seconds from now."""
+        now = self._now
+        factors, confidence, reliable = self._by_record[one.placed]
+        early, late = widened(first, last, factors)
+        if promised := one.reserved is not None and one.reserved > now:
+            late = min(late, one.reserved - now)
+        elif not one.known:
+            last = late = inf
+        latest = now + late if late < inf and (reliable or promised) else None
+        return StartForecast(
+            now + min(early, late), latest, confidence, one.placed, now, now + first, now + last, now + late
+        )
 
 
 class _Replays:

@@ -16,7 +16,7 @@ from admission.controllers import conditions
 from admission.controllers.cluster_view import Views
 from admission.controllers.forecaster import Forecaster, ForecastLimits, wording
 from admission.controllers.run_time_keeper import RunTimeKeeper
-from admission.engine.forecast.starts import StartForecast
+from admission.engine.forecast.calibration import StartForecast
 from admission.engine.model import Flavor
 from admission.world.workload_facts import expected_start
 from api.kube.client import Kube, PatchKind

@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from admission.engine.forecast.calibration import Calibration, Calibrations
 from admission.engine.forecast.run_times import (
     LARGEST_COUNT,
     LONGEST,
@@ -105,30 +104,3 @@ def test_draws_are_ordered_and_never_below_what_was_spent(parts: list[float], sp
     drawn = [found.draw(part, spent) for part in sorted(parts)]
     assert drawn == sorted(drawn)
     assert drawn[0] >= spent
-
-
-def test_misses_move_an_end_outwards_and_hits_bring_it_back() -> None:
-    late = Calibration().after(200.0, 0.0, 100.0)
-    assert late.widened(50.0, 100.0)[1] > 100.0
-    for _ in range(100):
-        late = late.after(50.0, 0.0, 100.0)
-    assert late.widened(50.0, 100.0) == (50.0, 100.0)
-    assert (late.held, late.seen) == (100, 101)
-
-
-def test_other_things_delay_workloads_that_need_a_place() -> None:
-    found = Calibrations()
-    for _ in range(20):
-        found = found.after(100.0, 0.0, 50.0, placed=True).after(10.0, 0.0, 50.0, placed=False)
-    assert found.of(placed=True).late > found.of(placed=False).late == 0.0
-    assert found.held == 0.5
-
-
-def test_a_record_speaks_against_a_forecast_once_some_starts_are_known() -> None:
-    record = Calibration()
-    for start in range(1, 21):
-        assert record.reliable == (record.seen < 10)
-        record = record.after(float(start), 0.0, 0.0)
-    for _ in range(60):
-        record = record.after(0.0, 0.0, 0.0)
-    assert record.reliable

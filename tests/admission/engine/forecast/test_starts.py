@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from admission.engine.forecast.calibration import Calibration, Calibrations
+from admission.engine.forecast.calibration import Calibration, Calibrations, StartForecast
 from admission.engine.forecast.inputs import inputs_of
 from admission.engine.forecast.run_times import RunEstimate, RunTimes, run_kind
-from admission.engine.forecast.starts import StartForecast, forecast
+from admission.engine.forecast.starts import forecast
 from admission.engine.model import Event, Flavor, QueueingStrategy, Quota, Workload
 from admission.simulation.run import simulate
 from admission.world.world import WorkloadFacts, World
@@ -123,6 +123,25 @@ def test_a_reserved_start_is_the_latest() -> None:
     assert intervals(made, known)["b"] == (60, 60)
 
 
+@pytest.mark.parametrize(
+    ("held", "latest"), [pytest.param(15, NOW + 100, id="often enough"), pytest.param(14, None, id="too seldom")]
+)
+def test_while_past_intervals_seldom_held_no_latest_start_is_told(held: int, latest: float | None) -> None:
+    made = world([workload("a", 1, 4), workload("b", 1, 4, queued=1.0)])
+    record = Calibration(held=tuple(number < held for number in range(20)))
+    found = told(made, HUNDRED, Calibrations(record))["b"]
+    assert found.latest == latest
+    assert (found.earliest, found.until, found.confidence) == (NOW + 100, NOW + 100, held / 20)
+
+
+def test_a_reserved_start_is_told_whatever_was_missed_before() -> None:
+    made = world([workload("a", 1, 4), workload("b", 1, 4, queued=1.0)])
+    inputs = inputs_of(made.ledger, made.queues, NOW, lambda job: HUNDRED.estimate(run_kind("ns/q", "Job", job.key)))
+    promised = tuple(replace(one, reserved=NOW + 60) for one in inputs.waiting)
+    found = forecast(replace(inputs, waiting=promised), Calibrations(Calibration(held=(False,) * 20)))
+    assert found["b"].latest == NOW + 60
+
+
 def test_a_backoff_is_waited_for() -> None:
     made = world([replace(workload("a", 1, 4), not_before=NOW + 30)])
     assert intervals(made, HUNDRED) == {"a": (30, 30)}
@@ -168,7 +187,7 @@ def test_where_all_runs_are_as_learned_each_starts_within_its_interval(
 
 
 @settings(max_examples=quick(30), deadline=None)
-@given(drawn=JOBS, runs=st.lists(st.floats(0, 1e6), min_size=1, max_size=9), late=st.floats(0, 5))
+@given(drawn=JOBS, runs=st.lists(st.floats(0, 1e6), min_size=1, max_size=9), late=st.floats(1, 150))
 def test_intervals_are_ordered_and_begin_no_earlier_than_now(
     drawn: list[tuple[int, int, int]], runs: list[float], late: float
 ) -> None:
@@ -176,7 +195,7 @@ def test_intervals_are_ordered_and_begin_no_earlier_than_now(
     known = RunTimes()
     for seconds in runs:
         known.record(run_kind("ns/q", "Job", "w"), seconds)
-    first, second = (told(world(jobs), known, Calibrations(Calibration(late=late))) for _ in range(2))
+    first, second = (told(world(jobs), known, Calibrations(Calibration(late=(late,)))) for _ in range(2))
     assert first == second
     for one in first.values():
         assert one.latest is not None
