@@ -72,6 +72,21 @@ class Turns(Generic[T]):
             self._resumed.release()
             self._wait()
 
+    def around(self, leave: Callable[[], None], enter: Callable[[], None]) -> Callable[[], None]:
+        """Returns a pause for a computation in a context: `leave` is called before others run, `enter` afterwards.
+
+        A turn is as long as others beside its `enter`, so that work goes on however long that takes.
+        """
+
+        def pause() -> None:
+            if time.perf_counter() >= self._until:
+                leave()
+                self._pause()
+                enter()
+                self._until = time.perf_counter() + self._seconds
+
+        return pause
+
     def _wait(self) -> None:
         self._permits.acquire()
         if self._abandoned:

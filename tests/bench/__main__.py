@@ -27,6 +27,7 @@ from tests.bench import (
     shaping,
     simulate,
     soak,
+    take_over,
     terms,
     waiting,
     webhook,
@@ -116,6 +117,7 @@ def preemption_command(nodes: int = 2000, candidates: int = 700, repeat: int = 3
 def defrag_command(nodes: int = 2000, candidates: int = 700, repeat: int = 3, loads: bool = True) -> None:
     """Which workloads to move for a gang that no rack holds; then, with `loads`, what `defrag-load` prints."""
     defrag.run(nodes, candidates, repeat)
+    take_over.run(nodes, candidates)
     if loads:
         defrag_load.run()
 

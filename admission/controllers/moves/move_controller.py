@@ -30,24 +30,20 @@ from admission.controllers.first_series import DONE
 from admission.controllers.moves.executor import MoveExecutor
 from admission.controllers.moves.movable import MovableIndex
 from admission.controllers.moves.planning import computed
+from admission.controllers.moves.take_over import TakeOver
 from admission.controllers.moves.topology_moves import TopologyMoves
-from admission.controllers.moves.unfinished import Unfinished
 from admission.controllers.scheduler import Scheduler
 from admission.controllers.scheduler_context import SchedulerContext
-from admission.engine.cycle.held_places import hold_place
-from admission.engine.cycle.repeated_preemption import may_not_evict
 from admission.engine.cycle.solve import flavors_of
 from admission.engine.decision import Preempt, Wait
 from admission.engine.flavors.assign import Mode
 from admission.engine.model import Workload as EngineWorkload
 from admission.engine.moves.choice import is_better, plan_with_evictions
-from admission.engine.moves.commit import evictions_after_moves, place_after_moves
 from admission.engine.moves.movers import USED_UP, WITHIN_MINIMUM
 from admission.engine.moves.plan import PlanOptions, plan
 from admission.engine.moves.plan_times import FIRST_PAUSE, LONGEST_PAUSE, PlanTimes
 from admission.engine.moves.plans import MovePlan, NoPlan
 from admission.engine.moves.wording import purpose_of
-from admission.engine.queue.cluster_queue import order_of
 from admission.engine.reasons import Reason
 from admission.engine.scheduler_state import SchedulerState
 from api.kube.client import Kube
@@ -59,9 +55,6 @@ _REST: Final = 20.0
 """Seconds of rest for each second of planning, which bounds the share of the loop to a twentieth."""
 _LOOK: Final = 1.0
 """Seconds between two looks at what waits, and at the holds."""
-
-_MOST_RESUMED: Final = 4
-"""Plans of the process before whose evictions are begun again: they are searched in one turn of the loop."""
 
 LatestStart = Callable[[str], float | None]
 """The forecast latest start of a waiting workload (epoch seconds); None if unknown."""
@@ -95,6 +88,7 @@ class MoveController:
         self._unwritten: list[MovePlan] = []
         self._urgent = asyncio.Event()
         self._evict_until: dict[str, float] = {}
+        self._predecessor, self._taken_over = TakeOver(views, context, self._executor), asyncio.Event()
         scheduler.on_wait(self._waits)
         scheduler.instead_of_preemption(self._defer)
         scheduler.before_cycles(self._take_over)
@@ -103,6 +97,7 @@ class MoveController:
     async def run(self) -> None:
         """Moves until cancelled."""
         async with asyncio.TaskGroup() as writes:
+            await self._taken_over.wait()  # the moves of today count for the budgets
             while True:
                 try:
                     spent = await self.look(writes)
@@ -259,30 +254,8 @@ class MoveController:
             self._times.again(key, self._now() + LONGEST_PAUSE)
             self._context.cycle_due.set()
 
-    def _take_over(self) -> None:
-        """Reads the moves of today, and holds the places of waiting workloads again for which others are on their way."""
-        now, objects = self._now(), self._views.workloads.objects
-        self._executor.made.read(objects.values(), now)
-        found = Unfinished.of(self._ledger, objects, now)
-        waiting = [one for one in self._queues.workloads() if found.is_for(one.key, objects)]
-        for gang in sorted(waiting, key=order_of):
-            admission = place_after_moves(self._ledger, gang, found.leaving, now)
-            victims = found.leaving.difference(found.movers)
-            if admission is None and (made := self._evictions_left(gang, found, now)) is not None:
-                admission, victims = made.admission, victims.union(one.victim.workload for one in made.evictions)
-                self._unwritten.append(made)
-                self._urgent.set()
-            if admission is not None:
-                hold_place(self._ledger, gang, admission)
-                self._places.add(gang.key, found.movers, now, tuple(sorted(victims)))
-
-    def _evictions_left(self, gang: EngineWorkload, found: Unfinished, now: float) -> MovePlan | None:
-        """Returns a plan of the evictions that the process before this one would have begun once the moves were written."""
-        if gang.key not in found.gangs or len(self._unwritten) >= _MOST_RESUMED:
-            return None
-        made = evictions_after_moves(self._ledger, gang, found.leaving, now)
-        victims = () if made is None else tuple(one.victim for one in made.evictions)
-        evictions = self._queues.evictions
-        if not victims or may_not_evict(self._ledger, evictions, gang, victims, found.leaving, now) is not None:
-            return None
-        return made
+    async def _take_over(self) -> None:
+        self._unwritten += await self._predecessor.resume(self._now())
+        if self._unwritten:
+            self._urgent.set()
+        self._taken_over.set()

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 
 from admission.engine.convert_moves import terms_of_workload
 from admission.engine.moves.movers import DAY, moved_today
+from api.kube.turns import Turns
 from api.workloads import Workload
 
 
@@ -20,10 +21,14 @@ class MoveLog:
     def __init__(self) -> None:
         self._moves: deque[tuple[float, str]] = deque()
 
-    def read(self, workloads: Iterable[Workload], now: float) -> None:
-        """Begins with what the statuses say: if the last move of a Workload is of today, all of its moves count."""
-        found = []
+    async def read(self, workloads: Iterable[Workload], now: float) -> None:
+        """Begins with what the statuses say: if the last move of a Workload is of today, all of its moves count.
+
+        In turns of the loop, so `workloads` must not change meanwhile.
+        """
+        found, turns = [], Turns()
         for workload in workloads:
+            await turns.give_way()
             terms, admission = terms_of_workload(workload), workload.status.admission
             if admission is not None and terms.moved is not None and moved_today(terms.moved, now):
                 found += [(min(terms.moved, now), admission.cluster_queue)] * terms.moves

@@ -14,6 +14,7 @@ from admission.controllers.moves.places import GRACE
 from admission.engine.cycle.held_places import PLACE_HELD
 from admission.engine.ledger import Ledger
 from admission.engine.moves.wording import gang_of
+from api.kube.turns import Turns
 from api.meta import find_condition
 from api.names import MOVING, QUOTA_RESERVED
 from api.workloads import Workload
@@ -28,14 +29,20 @@ class Unfinished:
     gangs: frozenset[str]
 
     @classmethod
-    def of(cls, ledger: Ledger, objects: Mapping[str, Workload], now: float) -> Self:
-        """Reads the statuses at `now` (epoch seconds)."""
-        admitted = [one for key in ledger.admissions if (one := ledger.workload(key)) is not None]
-        movers = tuple(sorted(one.key for one in admitted if one.moves.moving))
-        evicted = (one.key for one in admitted if one.evicted)
-        late = (one.key for one in admitted if one.moves.moved is not None and now - one.moves.moved <= GRACE)
-        gangs = frozenset(filter(None, (_gang_of(objects.get(key)) for key in (*movers, *late))))
-        return cls(movers, frozenset((*movers, *evicted)), gangs)
+    async def of(cls, ledger: Ledger, objects: Mapping[str, Workload], now: float) -> Self:
+        """Reads the statuses at `now` (epoch seconds), in turns of the loop."""
+        movers, evicted, gangs, turns = list[str](), list[str](), set[str](), Turns()
+        for key in list(ledger.admissions):
+            await turns.give_way()
+            if (one := ledger.workload(key)) is None:
+                continue
+            if one.moves.moving:
+                movers.append(key)
+            if one.evicted:
+                evicted.append(key)
+            if one.moves.moving or (one.moves.moved is not None and now - one.moves.moved <= GRACE):
+                gangs.add(_gang_of(objects.get(key)))
+        return cls(tuple(sorted(movers)), frozenset((*movers, *evicted)), frozenset(gangs - {""}))
 
     def is_for(self, key: str, objects: Mapping[str, Workload]) -> bool:
         """Reports whether others leave their places for this waiting workload."""

@@ -8,8 +8,8 @@ until they have ended, so both places are taken. The gang's place and quota are 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from typing import Final
 
@@ -22,13 +22,13 @@ from admission.engine.model import Admission, ClusterQueue, ObjectRemoved, Place
 from admission.engine.moves.blockers import Limits, may_evict, with_evictions
 from admission.engine.moves.movers import Mover, Movers, mover_of
 from admission.engine.moves.plans import MovePlan
-from admission.engine.pauses import no_pause
+from admission.engine.pauses import Around, no_pause_around
 from admission.engine.requests import placement_requests
 
 Reserved = Iterable[tuple[Workload, Admission]]
 """Waiting workloads with what is reserved for each."""
 _FEW: Final = 400
-"""Sets that are examined in one step of the loop (plan.py)."""
+"""Sets that are examined by a process that takes over, which runs no cycle meanwhile (plan.py)."""
 
 
 def commit(
@@ -125,21 +125,38 @@ def place_after_moves(ledger: Ledger, gang: Workload, leaving: Collection[str], 
     return Nomination(gang, found, result.assignments).admission() if result.fits else None
 
 
-def evictions_after_moves(ledger: Ledger, gang: Workload, leaving: Collection[str], now: float) -> MovePlan | None:
+def evictions_after_moves(
+    ledger: Ledger,
+    gang: Workload,
+    leaving: Collection[str],
+    now: float,
+    around: Around = no_pause_around,
+) -> MovePlan | None:
     """Returns the evictions that a plan still lacks whose moves were all made, and the gang's admission after them.
 
     None if there are none, or if one of the victims might move instead: then some of its moves were not made. `leaving` is as
-    of `place_after_moves`.
+    of `place_after_moves`. `around` makes the pause of the search; a domain or workload that disappears in one may raise
+    LookupError.
     """
-    with _left(ledger, leaving):
+    with _left(ledger, leaving, around) as pause:
         asked = _asked(ledger, gang, now)
         if asked is None:
             return None
-        made = with_evictions(ledger, gang, *asked, Movers({}), now, Limits({}, _FEW, no_pause))
-    if not isinstance(made, MovePlan):
+        made = with_evictions(ledger, gang, *asked, Movers({}), now, Limits({}, _FEW, pause))
+    if not isinstance(made, MovePlan) or not _still_fits(ledger, gang, leaving, made):
         return None
     keys = (one.victim.workload for one in made.evictions)
     return None if any(isinstance(mover_of(ledger, key, now, {}, bound=False), Mover) for key in keys) else made
+
+
+def _still_fits(ledger: Ledger, gang: Workload, leaving: Collection[str], made: MovePlan) -> bool:
+    """Reports whether the gang has quota and its place once these and the victims have left, whatever changed in the pauses."""
+    if made.admission is None:
+        return False
+    with _left(ledger, leaving):
+        for one in made.evictions:
+            ledger.simulate_removal(one.victim.workload)
+        return ledger.quota.fits(gang.cluster_queue, made.admission.usage()) and _holds(ledger, gang, made.admission)
 
 
 def _asked(
@@ -156,7 +173,19 @@ def _asked(
 
 
 @contextmanager
-def _left(ledger: Ledger, leaving: Collection[str]) -> Iterator[None]:
+def _left(ledger: Ledger, leaving: Collection[str], around: Around = no_pause_around) -> Iterator[Callable[[], None]]:
+    """Opens a trial in which these have left; yields a pause, around which the trial is closed and opened anew."""
+    with ExitStack() as trial:
+
+        def enter() -> None:
+            trial.enter_context(_gone(ledger, leaving))
+
+        enter()
+        yield around(trial.close, enter)
+
+
+@contextmanager
+def _gone(ledger: Ledger, leaving: Collection[str]) -> Iterator[None]:
     """Opens a trial in which these have left: the evicted ones altogether, movers their old places."""
     with ledger.trial():
         for key in sorted(leaving):

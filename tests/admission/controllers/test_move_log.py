@@ -28,10 +28,10 @@ def test_a_day_later_a_move_counts_no_more() -> None:
     assert log.left({"a": 3, "b": 1, "c": 2, "d": None}, NOW) == {"a": 1, "b": 0, "c": 2}
 
 
-def test_a_new_process_counts_every_move_of_what_was_moved_today() -> None:
+async def test_a_new_process_counts_every_move_of_what_was_moved_today() -> None:
     log = MoveLog()
     log.add("a", NOW)
-    log.read([moved("a", NOW - 2 * DAY, NOW - 5.0), moved("a", NOW - 2 * DAY), moved("b", NOW + 60.0)], NOW)
+    await log.read([moved("a", NOW - 2 * DAY, NOW - 5.0), moved("a", NOW - 2 * DAY), moved("b", NOW + 60.0)], NOW)
     assert log.left({"a": 5, "b": 5}, NOW) == {"a": 3, "b": 4}
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from random import Random
@@ -14,12 +14,14 @@ from hypothesis import strategies as st
 
 from admission.engine.decision import Proof
 from admission.engine.ledger import Ledger
-from admission.engine.model import NO_TERMS, Workload
+from admission.engine.model import NO_TERMS, BoundPod, Workload
 from admission.engine.moves.commit import commit, evictions_after_moves, place_after_moves
 from admission.engine.moves.movers import loss, movers_of
 from admission.engine.moves.plan import PlanOptions, plan
 from admission.engine.moves.plans import MovePlan, NoPlan
+from admission.engine.pauses import Around
 from admission.engine.preemption.cost import cost_of
+from tests.admission.engine.builders import CPU
 from tests.admission.engine.moves.brute import best_of_both
 from tests.admission.engine.moves.clusters import NOW, Running, cluster, gang, hosts_of, own
 from tests.admission.engine.moves.drawn import PER_HOST, DrawnCluster
@@ -140,6 +142,12 @@ def test_a_process_that_takes_over_evicts_only_what_the_plan_lacks(seed: int, ho
     leaving, rest = [*(move.workload for move in written), *gone], set(victims) - set(gone)
     before = {key: new.admission(key) for key in new.admissions}
     place, found = (each(new, wanted, leaving, NOW) for each in (place_after_moves, evictions_after_moves))
+
+    def others_run() -> None:
+        assert {key: new.admission(key) for key in new.admissions} == before
+        assert new.audit() == []
+
+    assert evictions_after_moves(new, wanted, leaving, NOW, _around(others_run)) == found
     assert {key: new.admission(key) for key in new.admissions} == before
     assert new.audit() == []
     if isinstance(found, MovePlan):
@@ -153,6 +161,20 @@ def test_a_process_that_takes_over_evicts_only_what_the_plan_lacks(seed: int, ho
         still = rest and not any(_of(new, key).moves.movable for key in rest)
         assert place is not None or found is not None or not still
         assert (place is not None) >= (not rest)
+
+
+def _around(others_run: Callable[[], None]) -> Around:
+    """Others run at every pause."""
+
+    def around(leave: Callable[[], None], enter: Callable[[], None]) -> Callable[[], None]:
+        def pause() -> None:
+            leave()
+            others_run()
+            enter()
+
+        return pause
+
+    return around
 
 
 def _of(ledger: Ledger, key: str) -> Workload:
@@ -175,3 +197,14 @@ def test_no_way_to_leave_is_better_than_a_proved_plan_or_its_bound(seed: int) ->
         assert found.certificate.bound <= best <= found.certificate.cost
         assert found.certificate.proof is not Proof.OPTIMAL or best == found.certificate.cost
     assert ledger.audit() == []
+
+
+def test_a_plan_whose_place_goes_in_a_pause_is_not_resumed() -> None:
+    """Issue 21, must be shown 2: a pod that nobody manages comes to the gang's rack while the evictions are searched."""
+    ledger = cluster({"low": Running({"h1": 2}, moves=NO_TERMS), "full": FULL}, own(within=LOWER))
+    assert isinstance(evictions_after_moves(ledger, urgent(), ["equal"], NOW), MovePlan)
+
+    def others_run() -> None:
+        ledger.apply(BoundPod("foreign", "h0", {"cpu": CPU}))
+
+    assert evictions_after_moves(ledger, urgent(), ["equal"], NOW, _around(others_run)) is None
