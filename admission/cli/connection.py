@@ -72,4 +72,6 @@ def worded(failed: BaseException) -> str:
         return f"the cluster does not answer: {failed.message}"
     if isinstance(failed, TimeoutError):
         return "the cluster does not answer in time"
+    if isinstance(failed, OSError) and failed.strerror:
+        return f"{failed.filename}: {failed.strerror}" if failed.filename else failed.strerror
     return " ".join(str(failed).split()) or type(failed).__name__

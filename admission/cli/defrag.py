@@ -2,7 +2,7 @@
 
 Reads a live cluster, files or a snapshot, and changes nothing; with `--apply` the controller of a live cluster makes the moves
 (defrag_apply.py). Exit codes: 0 when planned, also if no move helps, and with `--apply` when all moves were made; 1 when they
-were not; 2 when nothing was planned: an unreadable file, no such job, or an unreachable cluster.
+were not; 2 when nothing was planned: an unreadable file, no such job or level, or an unreachable cluster.
 """
 
 from __future__ import annotations

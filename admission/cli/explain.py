@@ -26,6 +26,7 @@ from admission.world.rules import WorldRules
 from admission.world.world import World
 from api.errors import StowageError
 from api.kube.resources import CONFIG_MAPS
+from api.meta import split_key
 
 EXPLAINED, NOT_EXPLAINED = 0, 2
 _WIDTH = 120
@@ -42,6 +43,10 @@ class ExplainArguments:
     snapshot: Path | None = None
     kubeconfig: Path | None = None
     context: str | None = None
+
+
+class InvalidName(StowageError):
+    """Not of the form NAMESPACE/NAME."""
 
 
 def run(arguments: ExplainArguments, rules: WorldRules, out: Console | None = None, err: Console | None = None) -> int:
@@ -95,7 +100,8 @@ def _unmanaged_notice(arguments: ExplainArguments) -> str | None:
 
     async def read() -> str | None:
         async with await connect(arguments.kubeconfig, arguments.context) as kube:
-            return await unmanaged(kube, *arguments.name.split("/", 1))
+            namespace, name = split_key(arguments.name)
+            return await unmanaged(kube, namespace, name) if namespace else None
 
     try:
         return asyncio.run(read())
@@ -126,4 +132,4 @@ async def _cluster_world(arguments: ExplainArguments, rules: WorldRules) -> Worl
 def _check_name(name: str) -> None:
     namespace, slash, rest = name.partition("/")
     if not (namespace and slash and rest) or "/" in rest:
-        raise UnknownWorkload(f"{name!r} is no workload: allowed is NAMESPACE/NAME, of a Workload or of its job")
+        raise InvalidName(f"{name!r} is no workload: allowed is NAMESPACE/NAME, of a Workload or of its job")

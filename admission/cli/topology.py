@@ -1,12 +1,14 @@
 """`stowage topology init`: Topology and ResourceFlavors from the labels that a cloud or Topograph put on nodes.
 
 Prints the tree and what is odd to stderr, and the manifests to stdout, for `kubectl apply -f -`; or writes them. Exit codes: 0
-when printed or written, 1 when there is no node to plan for, 2 when nodes cannot be read or an object cannot be written.
+when printed or written, 1 when there is no node to plan for, 2 when an option is wrong, nodes cannot be read or an object
+cannot be written.
 """
 
 from __future__ import annotations
 
 import asyncio
+import re
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -22,16 +24,19 @@ from admission.doctor.checks.flavors import CONTROL_PLANE
 from admission.doctor.report import plain
 from admission.levels.level_plan import MissingLabel, Plan, plan
 from admission.levels.oddities import LabelledNode
+from admission.levels.sources import HOST, SOURCES
 from admission.levels.tree import lines
 from admission.world.documents import documents
-from api.errors import StowageError
+from api.errors import InvalidObject, StowageError
 from api.kube.client import Kube, PatchKind
 from api.kube.resources import NODES, RESOURCE_FLAVORS, TOPOLOGIES
+from api.schema import DNS_SUBDOMAIN
 
 WRITTEN, NOTHING, NOT_WRITTEN = 0, 1, 2
 _MANAGER: Final = "stowage-topology-init"
 _PAGE: Final = 500
 _SHOWN: Final = 50
+_LONGEST_NAME: Final = 240  # a number may follow
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +75,7 @@ def run(arguments: InitArguments, out: Console | None = None, err: Console | Non
 
 
 async def _run(arguments: InitArguments, out: Console, err: Console) -> int:
+    _check(arguments)
     if arguments.files and not arguments.apply:
         return _printed(arguments, _from_files(arguments.files), out, err)[0]
     async with await connect(arguments.kubeconfig, arguments.context) as kube:
@@ -83,6 +89,11 @@ async def _run(arguments: InitArguments, out: Console, err: Console) -> int:
 def _printed(arguments: InitArguments, nodes: Sequence[LabelledNode], out: Console, err: Console) -> tuple[int, Plan]:
     """Prints the tree, what is odd, and the manifests unless they are applied."""
     workers = [node for node in nodes if CONTROL_PLANE not in node.labels]
+    if not workers:
+        why = f"all {len(nodes)} are of the control plane" if nodes else "there are none"
+        err.print(f"no nodes to plan for: {why}", style="red", highlight=False, soft_wrap=True)
+        return NOTHING, plan(())
+    _check_labels(arguments, workers)
     made = plan(workers, arguments.name, arguments.flavor_by, arguments.source, arguments.levels)
     for line in lines(made):
         err.print(plain_line(line), markup=False, soft_wrap=True, highlight=False)
@@ -100,6 +111,26 @@ def _printed(arguments: InitArguments, nodes: Sequence[LabelledNode], out: Conso
             words = shlex.join(["label", "node", missing.node, f"{missing.key}={missing.value}"])
             out.file.write(f"# kubectl {plain(words)}\n")
     return WRITTEN, made
+
+
+def _check(arguments: InitArguments) -> None:
+    """Raises InvalidObject for a name or source that cannot be."""
+    if len(arguments.name) > _LONGEST_NAME or not re.fullmatch(DNS_SUBDOMAIN, arguments.name):
+        allowed = f"must be a DNS subdomain of at most {_LONGEST_NAME} characters"
+        raise InvalidObject("--name", arguments.name, allowed)
+    known = sorted(source.name for source in SOURCES)
+    if arguments.source and arguments.source not in known:
+        raise InvalidObject("--source", arguments.source, f"must be one of {', '.join(known)}")
+
+
+def _check_labels(arguments: InitArguments, nodes: Sequence[LabelledNode]) -> None:
+    """Raises InvalidObject if no node has a label of the source or level that the user names, as after a slip of the pen."""
+    keys = {key for node in nodes for key, value in node.labels.items() if value}
+    for level in arguments.levels:
+        if level not in keys and level != HOST:
+            raise InvalidObject("--level", level, "must be a label of at least one node")
+    if any(source.name == arguments.source and keys.isdisjoint(source.keys) for source in SOURCES):
+        raise InvalidObject("--source", arguments.source, "no node has a label of it")
 
 
 def plain_line(line: str) -> str:

@@ -92,7 +92,7 @@ async def following(kube: Kube, settings: AdmissionSettings, cluster: str = "") 
     """Yields the dashboard of what `kube` may read, kept current while the block runs, for this machine's user."""
     found = connected(kube, settings)
     dashboard = Dashboard(found.cluster, Facts(version("stowage"), cluster))
-    async with asyncio.TaskGroup() as group:
+    async with _task_group() as group:
         tasks = follow(group, found, dashboard)
         try:
             yield dashboard
@@ -110,7 +110,7 @@ async def serving_locally(
     What is shown is what `kube` may read, also a PartialKube. Raises OSError if the port is taken.
     """
     local = LocalUser(read=partial(permissions_of, kube)) if isinstance(kube, PartialKube) else LocalUser()
-    async with following(kube, settings, cluster) as dashboard, asyncio.TaskGroup() as group:
+    async with following(kube, settings, cluster) as dashboard, _task_group() as group:
         tools = Endpoint(dashboard)
         running = group.create_task(tools.run(), name="tools")
         try:
@@ -119,3 +119,15 @@ async def serving_locally(
                 yield f"http://{LOCALHOST}:{bound}/", dashboard
         finally:
             running.cancel()
+
+
+@contextlib.asynccontextmanager
+async def _task_group() -> AsyncIterator[asyncio.TaskGroup]:
+    """Yields a TaskGroup that raises a single error as it is, so that callers can catch what their own block raises."""
+    try:
+        async with asyncio.TaskGroup() as group:
+            yield group
+    except BaseExceptionGroup as failed:
+        if len(failed.exceptions) > 1:
+            raise
+        raise failed.exceptions[0] from None

@@ -26,6 +26,7 @@ from admission.engine.topology.tree.tree_spec import Values
 from admission.world.snapshot import capture_world, from_snapshot
 from admission.world.workload_facts import latest_start
 from admission.world.world import World
+from api.errors import StowageError
 from api.meta import parse_time
 
 MOST_TRIED: Final = 50
@@ -67,9 +68,16 @@ class Defragmentation:
     rooms: tuple[FlavorRoom, ...] = field(default=())
 
 
+class UnknownLevel(StowageError):
+    """No flavor has the level, or its last word names several."""
+
+
 def for_workloads(world: World, keys: Sequence[str], level: str = "") -> list[Defragmentation]:
-    """Returns a plan for each of these waiting workloads alone; with `level`, as if it required one domain of that level."""
-    found, level = [], _level(world, level)
+    """Returns a plan for each of these waiting workloads alone; with `level`, as if it required one domain of that level.
+
+    Raises UnknownLevel.
+    """
+    found, level = [], _level(world, level) if level else ""
     decided = None if level else _after_cycles(world)
     for key in keys:
         workload = world.workload(key)
@@ -91,18 +99,14 @@ def for_waiting(world: World) -> list[Defragmentation]:
 
 
 def for_domain(world: World, level: str) -> Defragmentation:
-    """Returns the cheapest plan that makes a domain of the level free, on any flavor."""
+    """Returns the cheapest plan that makes a domain of the level free, on any flavor. Raises UnknownLevel."""
     level = _level(world, level)
     options = PlanOptions(moves_left(world.ledger, world.now), BUDGET)
     flavors = [name for name, tree in sorted(world.ledger.capacity.trees.items()) if tree.level_of(level) is not None]
     results = [vacate(world.ledger, flavor, level, world.now, options) for flavor in flavors]
     plans = [one for one in results if isinstance(one, MovePlan)]
-    target = f"a free domain of {level}"
-    if plans:
-        return _shown(world, target, min(plans, key=lambda one: one.certificate.cost))
-    names = ", ".join(_levels(world)) or "none"
-    unknown = NoPlan(NoPlanReason.NEVER, f"no flavor has the level {level!r}; levels are {names}")
-    return Defragmentation(target, results[0] if results else unknown)
+    best = min(plans, key=lambda one: one.certificate.cost) if plans else results[0]
+    return _shown(world, f"a free domain of {level}", best)
 
 
 def _levels(world: World) -> list[str]:
@@ -110,8 +114,14 @@ def _levels(world: World) -> list[str]:
 
 
 def _level(world: World, word: str) -> str:
-    """Returns the level that the word names: its node label, or the last word of that if only one level has it."""
-    return one_named(_levels(world), word) or word
+    """Returns the level that the word names: its node label, or the last word of that if only one level has it.
+
+    Raises UnknownLevel.
+    """
+    names = _levels(world)
+    if (level := one_named(names, word)) is None:
+        raise UnknownLevel(f"no flavor has the level {word!r}; levels are {', '.join(names) or 'none'}")
+    return level
 
 
 def _planned(world: World, workload: Workload, level: str, decided: PendingQueues | None) -> MovePlan | NoPlan:

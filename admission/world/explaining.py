@@ -41,7 +41,7 @@ def found(world: World, name: str) -> tuple[str, list[str]]:
     if keys:
         raise UnknownWorkload(f"{name!r} is neither waiting nor admitted: its Workload {keys[0]} is finished")
     raise UnknownWorkload(
-        f"{name!r} is not known: neither a Workload nor a job with a queue name is called so. Managed are "
+        f"{name!r} is not known: no Workload and no job with a queue name has this name. Managed are "
         f"{', '.join(managed_kinds())}; a JobKind declares any other kind"
     )
 

@@ -216,9 +216,8 @@ class JobController:
         if key:
             self._expected.seen(key, change.key)
             turned = has_turned(change)
-            if is_reclaim(
-                change
-            ):  # planned at once, the pods that ended during the write would cost a write of their own
+            if is_reclaim(change):
+                # Planned at once, pods that ended during the write would cost another one.
                 self.queue.add_after(key, PROGRESS)
             else:
                 self.queue.add(key, urgent=turned)

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
+import socket
+import sys
 from dataclasses import replace
 from pathlib import Path
 
 from aiohttp import web
 
+from admission.cli.dashboard import NOT_SERVED
 from admission.cli.install import install
 from api.fake.server import FakeServer, FakeSettings
 from api.kube.client import Kube
@@ -118,3 +122,18 @@ async def test_a_user_without_any_right_is_told_so(tmp_path: Path) -> None:
             line = await command.prints("you may not list")
             assert "workloads" in line
             assert "shown are" not in line
+
+
+async def test_a_port_that_is_taken_ends_the_command_with_a_reason(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        async with FakeServer() as server:
+            options = (f"--port={port}", "--no-open", f"--kubeconfig={await filled(server, tmp_path)}")
+            process = await asyncio.create_subprocess_exec(
+                sys.executable, "-m", "admission.cli", "dashboard", *options, stderr=asyncio.subprocess.PIPE
+            )
+            error = (await process.communicate())[1].decode()
+    assert process.returncode == NOT_SERVED, error
+    assert error.startswith("no dashboard: ")
+    assert f"('127.0.0.1', {port}): address already in use" in error
+    assert len(error.splitlines()) == 1

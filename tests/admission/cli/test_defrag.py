@@ -96,9 +96,10 @@ def test_a_level_is_named_in_full_or_by_its_last_word(domain: str) -> None:
 
 
 def test_an_unknown_level_is_answered_with_the_levels_that_exist() -> None:
-    code, out, _ = run(*SITE, domain="row")
-    assert code == 0
-    assert "no flavor has the level 'row'; levels are cloud-provider.com/topology-block" in out
+    for jobs in ((), (WIDE,)):
+        code, out, err = run(*SITE, jobs=jobs, domain="row")
+        assert (code, out) == (2, "")
+        assert "cannot plan: no flavor has the level 'row'; levels are cloud-provider.com/topology-block" in err
 
 
 def test_a_job_that_no_rack_can_hold_gets_no_plan() -> None:

@@ -95,7 +95,7 @@ def test_a_wrong_command_line_ends_with_2(arguments: list[str]) -> None:
         ),
         pytest.param(
             ["simulate", "{site}", "--picture", "{folder}/no/where.svg"],
-            "cannot simulate: [Errno 2] No such file or directory: '{folder}/no/where.svg'",
+            "cannot simulate: {folder}/no/where.svg: No such file or directory",
             id="a picture that cannot be written",
         ),
         pytest.param(

@@ -142,7 +142,7 @@ def test_an_admitted_one_and_one_whose_turn_comes_have_nothing_to_explain(tmp_pa
 @pytest.mark.parametrize(
     ("name", "text"),
     [
-        pytest.param("ns/nobody", "'ns/nobody' is not known: neither a Workload nor a job with a queue", id="unknown"),
+        pytest.param("ns/nobody", "'ns/nobody' is not known: no Workload and no job with a queue name", id="unknown"),
         pytest.param("train", "'train' is no workload: allowed is NAMESPACE/NAME", id="no namespace"),
         pytest.param("job/ns/train", "'job/ns/train' is no workload: allowed is NAMESPACE/NAME", id="too many parts"),
     ],
@@ -151,6 +151,12 @@ def test_what_cannot_be_found_is_named(name: str, text: str, tmp_path: Path) -> 
     code, out, err = run(name, snapshot(situations.full_racks(), tmp_path))
     assert (code, out) == (2, "")
     assert text in err
+
+
+def test_a_name_without_namespace_is_refused_before_a_cluster_is_asked(tmp_path: Path) -> None:
+    done = CliRunner().invoke(app, ["explain", "train", "--kubeconfig", str(tmp_path / "none")])
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert done.stderr.startswith("cannot explain: 'train' is no workload: allowed is NAMESPACE/NAME")
 
 
 def test_the_command_line(tmp_path: Path) -> None:

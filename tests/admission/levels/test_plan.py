@@ -277,6 +277,44 @@ def test_a_missing_file_ends_with_2(tmp_path: Path) -> None:
     assert done.stderr.startswith("no topology: ")
 
 
+GKE = CLOUDS / "gke.yaml"
+
+
+@pytest.mark.parametrize(
+    ("options", "error"),
+    [
+        pytest.param(("--source", "azure"), "--source: 'azure': must be one of AKS, CoreWeave,", id="no such source"),
+        pytest.param(("--source", "AKS"), "--source: 'AKS': no node has a label of it", id="source of another cloud"),
+        pytest.param(
+            ("--level", "cloud.google.com/gce-topology-block", "--level", "example.com/row"),
+            "--level: 'example.com/row': must be a label of at least one node",
+            id="level of no node",
+        ),
+        pytest.param(("--name", "Row_1"), "--name: 'Row_1': must be a DNS subdomain", id="name"),
+        pytest.param(("--name", "x" * 241), "must be a DNS subdomain of at most 240 characters", id="long name"),
+    ],
+)
+def test_a_wrong_option_is_named_and_prints_no_manifest(options: tuple[str, ...], error: str) -> None:
+    done = init(GKE, *options)
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert done.stderr.startswith("no topology: ")
+    assert error in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("nodes", "why"),
+    [
+        ([], "there are none"),
+        ([{"metadata": {"name": "cp", "labels": {"node-role.kubernetes.io/control-plane": ""}}}], "all 1 are of the"),
+    ],
+    ids=["none", "control plane"],
+)
+def test_without_nodes_to_plan_for_the_reason_is_printed(nodes: list[dict[str, Any]], why: str, tmp_path: Path) -> None:
+    done = init(written(tmp_path, *nodes))
+    assert (done.exit_code, done.stdout) == (1, "")
+    assert done.stderr.startswith(f"no nodes to plan for: {why}")
+
+
 def test_values_of_labels_reach_neither_terminal_nor_manifest_as_more_than_text(tmp_path: Path) -> None:
     evil = "x\x1b[2J\n---\nkind: Secret"
     first = {"metadata": {"name": "a", "labels": {KIND: "gpu", f"{NVIDIA}/leaf": evil}}}
