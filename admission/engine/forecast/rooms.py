@@ -29,6 +29,10 @@ Share = tuple[int, int, int]
 """What a workload uses on each host of a group: group, number of the group's splits before, number of the amounts."""
 
 
+Taken = Sequence[tuple[int, int]]
+"""What a workload that ran at the start uses on each host of a group: group, number of the amounts."""
+
+
 @dataclass(frozen=True, slots=True)
 class Stay:
     """Where a workload that started in the replay is."""
@@ -57,6 +61,7 @@ class Rooms:
         self._ranks = [np.array(ranks, dtype=np.int64) for ranks in hosts.ranks]
         self._whole = [shape.whole for shape in hosts.shapes]
         self._widest = [shape.widest for shape in hosts.shapes]
+        self._paths = {widest: self._paths_to(widest) for widest in set(self._widest)}
         self._at_first = list[list[list[int]]]()
         for shape in range(len(hosts.shapes)):
             self._at_first.append(self._summed(shape))
@@ -81,12 +86,14 @@ class Rooms:
 
     # ---- who leaves, who starts
 
-    def leave(self, key: str) -> bool:
-        """A workload that ran at the start ends, or a held place; False if it has nothing here."""
-        taken = self._hosts.taken.get(key, ())
+    def taken_by(self, key: str) -> Taken:
+        """Returns what a workload that ran at the start, or a held place, takes here."""
+        return self._hosts.taken.get(key, ())
+
+    def give(self, taken: Taken) -> None:
+        """Gives back what such a workload took, which ends."""
         for group, amounts in taken:
             self._change(group, 0, amounts)
-        return bool(taken)
 
     def hold(self, key: str) -> None:
         """Takes again what a held place gave back."""
@@ -287,14 +294,12 @@ class Rooms:
             for part in splits[since:]:
                 self._change(part, 0, amounts)
 
-    def _add(self, shape: int, domain: int, more: int, slots: int) -> None:
-        """Adds to the room of the domain and of those above; `slots` is the room of each host that changed."""
-        sums, most, whole, widest = self._sums[shape], self._most[shape], self._whole[shape], self._widest[shape]
-        level = self._depth
-        if slots > most[level]:
-            most[level] = slots
-        while level > widest:
-            level -= 1
+    def _add(self, shape: int, lowest: int, more: int, slots: int) -> None:
+        """Adds to the room of a lowest domain and of those above; `slots` is the room of each host that changed."""
+        sums, most, whole = self._sums[shape], self._most[shape], self._whole[shape]
+        if slots > most[-1]:
+            most[-1] = slots
+        for level, domain in self._paths[self._widest[shape]][lowest]:
             here = sums[level]
             before = here[domain]
             now = here[domain] = before + more
@@ -304,7 +309,6 @@ class Rooms:
                 more = now // size * size - before // size * size
                 if not more:
                     return
-            domain = self._hosts.parents[level][domain] if level else 0
 
     def _changed(self, before: int, amounts: int) -> tuple[int, tuple[tuple[int, int, int], ...]]:
         """Returns the state after a change, and for each shape whose room changes: by how much, and what it is then."""
@@ -338,6 +342,16 @@ class Rooms:
             )
             whole = shape.whole[-1]
             yield max(0, slots) // whole * whole
+
+    def _paths_to(self, widest: int) -> list[tuple[tuple[int, int], ...]]:
+        """Returns for each lowest domain the levels up to this one, with the domains that it is in."""
+        paths = []
+        for domain in range(len(self._hosts.ranks[-1])):
+            path = [(self._depth - 1, domain)]
+            while (level := path[-1][0]) > widest:
+                path.append((level - 1, self._hosts.parents[level][path[-1][1]]))
+            paths.append(tuple(path))
+        return paths
 
     def _summed(self, shape: int) -> list[list[int]]:
         """Returns how many pods of the shape fit into each domain, by level of the chain."""

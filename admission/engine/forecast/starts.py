@@ -18,27 +18,23 @@ Draws come from the workload's key, so that equal inputs give equal forecasts. C
 
 from __future__ import annotations
 
-from bisect import insort
-from collections import defaultdict, deque
+from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterator
-from dataclasses import dataclass
-from heapq import heappop, heappush
 from math import inf
 from operator import itemgetter
 from typing import Final
 
 import numpy as np
 
+from admission.engine.forecast.agenda import Ends, Line, Started
 from admission.engine.forecast.calibration import Calibrations, StartForecast, widened
 from admission.engine.forecast.draws import Draws, Run
 from admission.engine.forecast.inputs import Choices, ForecastInputs, Running, Usage, Waiting
-from admission.engine.forecast.rooms import Rooms, Stay
-from admission.engine.forecast.run_times import Floats
+from admission.engine.forecast.rooms import Rooms, Stay, Taken
 from admission.engine.journal import Journal
 from admission.engine.ledger import place_key
 from admission.engine.model import ClusterQueue, FlavorResource, QueueingStrategy
 from admission.engine.quota.tree import QuotaTree
-from admission.engine.topology.tree.level import Ints
 
 REPLAYS: Final = 21
 """Replays for the wanted confidence, with one more on each side."""
@@ -46,8 +42,6 @@ _LEAST_REPLAYS: Final = 3
 _TRIALS: Final = 32
 _LOOKS: Final = 16
 """Workloads that are seen to have no room cost as much as one attempt."""
-_MOMENTS: Final = 2048
-"""Moments at which those that run at the start end. Of more of them, some that follow one another end with the last."""
 _BUDGET: Final = 32_000
 """Questions to the quota of all replays together, which bounds the processor time."""
 _AT_ONCE: Final = 100
@@ -161,8 +155,25 @@ class _Replays:
             for choices in one.choices:
                 for flavor in choices.places or ():
                     self._trees_on[flavor].add(self._trees[one.queue])
-        self._owed: dict[str, dict[str, Usage]] = {}
+        self._wanted = {self._trees[one.queue] for one in inputs.waiting}
+        self._leaving = list(self._effects())
+        self._owed: dict[str, list[tuple[str, Usage]]] = defaultdict(list)
         self.trials = self._ended = 0
+
+    def _effects(self) -> Iterator[tuple[list[tuple[Rooms, Taken]], set[str]]]:
+        """Yields for each running workload what its end gives back on hosts, and in which trees something may start then."""
+        for number, one in enumerate(self._inputs.running):
+            if number % _AT_ONCE == 0:
+                self._pause()
+            wakes, tree = set[str](), self._trees[one.queue]
+            if tree in self._wanted:
+                wakes.add(tree)
+            given = []
+            for flavor, rooms in self._rooms.items():
+                if taken := rooms.taken_by(one.key):
+                    given.append((rooms, taken))
+                    wakes |= self._trees_on[flavor]
+            yield given, wakes
 
     @property
     def work(self) -> int:
@@ -180,8 +191,8 @@ class _Replays:
 
     def _play(self, number: int) -> dict[str, float]:
         now, lasts = self._inputs.now, self._draws.of(number)
-        ends = _Ends(lasts[: len(self._inputs.running)], self._by_key)
-        lines: dict[str, _Line] = defaultdict(_Line)
+        ends = Ends(lasts[: len(self._inputs.running)], self._by_key)
+        lines: dict[str, Line] = defaultdict(Line)
         for one in self._inputs.waiting:
             lines[self._trees[one.queue]].put(one, self._shapes[one.key])
         later = sorted({one.not_before - now for one in self._inputs.waiting if one.not_before > now}, reverse=True)
@@ -192,12 +203,12 @@ class _Replays:
                 for one, usage, stays in self._admit(tree, lines[tree], at):
                     starts[one.key] = at
                     if (left := float(lasts[self._waiting[one.key]])) < inf:
-                        ends.put(at + left, one.key, _Started(one.queue, usage, stays))
+                        ends.put(at + left, one.key, Started(one.queue, usage, stays))
             if len(starts) == len(self._inputs.waiting) or (ends.next == inf and not later):
                 return starts
             at, changed = self._advance(ends, later, lines)
 
-    def _advance(self, ends: _Ends, later: list[float], lines: dict[str, _Line]) -> tuple[float, set[str]]:
+    def _advance(self, ends: Ends, later: list[float], lines: dict[str, Line]) -> tuple[float, set[str]]:
         """Goes to the next moment and returns it, with the trees in which something may start."""
         self._pause()
         at = min(ends.next, later[-1] if later else inf)
@@ -205,27 +216,27 @@ class _Replays:
         while later and later[-1] <= at:
             later.pop()
             changed.update(lines)
-        while ends.next <= at:
-            ended = ends.pop()
-            self._ended += 1
-            if isinstance(ended, _Started):
-                queue, usage = ended.queue, ended.usage
-                for stay in ended.stays:
-                    self._rooms[stay.flavor].end(stay)
-                    changed |= self._trees_on[stay.flavor]
-            else:
-                run = self._inputs.running[ended]
-                queue, usage = run.queue, run.usage
-                for flavor, rooms in self._rooms.items():
-                    if rooms.leave(run.key):
-                        changed |= self._trees_on[flavor]
-            tree = self._trees[queue]
-            if tree in lines:
-                changed.add(tree)
-                _add(self._owed.setdefault(tree, {}).setdefault(queue, {}), usage)
+        running, started = ends.due(at)
+        self._ended += len(running) + len(started)
+        for number in running:
+            run, (given, wakes) = self._inputs.running[number], self._leaving[number]
+            for rooms, taken in given:
+                rooms.give(taken)
+            changed |= wakes
+            self._owe(run.queue, run.usage)
+        for one in started:
+            for stay in one.stays:
+                self._rooms[stay.flavor].end(stay)
+                changed |= self._trees_on[stay.flavor]
+            changed.add(self._trees[one.queue])
+            self._owe(one.queue, one.usage)
         return at, changed
 
-    def _admit(self, tree: str, line: _Line, at: float) -> Iterator[tuple[Waiting, Usage, tuple[Stay, ...]]]:
+    def _owe(self, queue: str, usage: Usage) -> None:
+        if (tree := self._trees[queue]) in self._wanted:
+            self._owed[tree].append((queue, usage))
+
+    def _admit(self, tree: str, line: Line, at: float) -> Iterator[tuple[Waiting, Usage, tuple[Stay, ...]]]:
         """Yields what starts now in a tree. Equal requests of a queue are tried once after each end."""
         closed: set[str] = set()
         free: dict[tuple[str, FlavorResource], int] = {}
@@ -259,7 +270,10 @@ class _Replays:
         owed = self._owed.pop(self._trees[queue], None)
         if owed is None:
             return False
-        for name, usage in owed.items():
+        total: dict[str, Usage] = {}
+        for name, usage in owed:
+            _add(total.setdefault(name, {}), usage)
+        for name, usage in total.items():
             self._quota.remove(name, usage)
         free.clear()
         return True
@@ -270,7 +284,7 @@ class _Replays:
         """Returns the same as `_fitting` for a workload for which a place is held, which it alone may use."""
         place = self._held[one.key]
         for rooms in self._rooms.values():
-            rooms.leave(place)
+            rooms.give(rooms.taken_by(place))
         found = self._fitting(one, free)
         if found is not None:
             self._lifted.add(one.key)
@@ -364,70 +378,6 @@ class _Replays:
             self.trials += 1
             found = free[queue, pair] = self._quota.available(queue, pair)
         return found
-
-
-@dataclass(frozen=True, slots=True)
-class _Started:
-    """A workload that started in the replay: its queue, its usage, and where it is."""
-
-    queue: str
-    usage: Usage
-    stays: tuple[Stay, ...]
-
-
-class _Ends:
-    """The ends of a replay in order: of those that run at its start (their number), and of those that start in it."""
-
-    def __init__(self, lasts: Floats, by_key: Ints) -> None:
-        order = by_key[np.argsort(lasts[by_key], kind="stable")]
-        order = order[: np.count_nonzero(lasts < inf)]
-        together = -(-len(order) // _MOMENTS) or 1
-        last = np.minimum(np.arange(len(order)) // together * together + together, len(order)) - 1
-        self._numbers: list[int] = order[::-1].tolist()
-        self._times: list[float] = lasts[order[last]][::-1].tolist()
-        self._heap: list[tuple[float, str, _Started]] = []
-        self.next = self._first()
-
-    def put(self, at: float, key: str, started: _Started) -> None:
-        """Adds the end of a workload that started in the replay."""
-        heappush(self._heap, (at, key, started))
-        self.next = self._first()
-
-    def pop(self) -> int | _Started:
-        """Removes the next end. Of two at the same time, the one of a workload that ran at the start comes first."""
-        if self._times and self._times[-1] == self.next:
-            self._times.pop()
-            found: int | _Started = self._numbers.pop()
-        else:
-            found = heappop(self._heap)[2]
-        self.next = self._first()
-        return found
-
-    def _first(self) -> float:
-        return min(self._times[-1] if self._times else inf, self._heap[0][0] if self._heap else inf)
-
-
-class _Line:
-    """The waiting workloads of a tree. `heads` has the first of each shape, in order, with the shape."""
-
-    def __init__(self) -> None:
-        self.heads: list[tuple[tuple[int, float, str, str], Waiting, int]] = []
-        self._behind: dict[int, deque[Waiting]] = {}
-
-    def put(self, one: Waiting, shape: int) -> None:
-        """Appends a workload, which comes after all others in order."""
-        if shape in self._behind:
-            self._behind[shape].append(one)
-        else:
-            self._behind[shape] = deque()
-            self.heads.append((one.order, one, shape))
-
-    def take(self, position: int) -> None:
-        """Removes a head; the next of its shape takes its place in the order."""
-        _, _, shape = self.heads.pop(position)
-        if self._behind[shape]:
-            one = self._behind[shape].popleft()
-            insort(self.heads, (one.order, one, shape), key=itemgetter(0))
 
 
 def _add(into: Usage, usage: Usage) -> None:
