@@ -17,19 +17,22 @@ from admission.dashboard.app import serving_locally
 from admission.settings import AdmissionSettings
 from api.kube.client import PatchKind
 from api.kube.resources import ADVANCE_RESERVATIONS, CLUSTER_QUEUES, NODES, PODS, Resource
-from api.names import REQUIRE_TOPOLOGY
+from api.names import MINIMUM_RUN_TIME, MOVABLE, REQUIRE_TOPOLOGY
 from hack.controlplane.fixtures import cluster, control_plane_tools
 from hack.controlplane.options import ClusterOptions
 from tests.page.conftest import Watcher
 from tests.scenarios.site import BLOCK, GROUP, RACK, Site
 from tests.scenarios.stage import Stage, embedded, real
 from tests.scenarios.tenants import prioritized
+from tests.scenarios.test_moves import fragment
 
 __all__ = ["cluster", "control_plane_tools"]
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 CONTROL_PLANE = ClusterOptions()
 SMALL = {"b1": {"r1": 2, "r2": 2}, "b2": {"r1": 2}}
+MOVES = {"STOWAGE_CONTROLLER__MOVES": "true", "STOWAGE_CONTROLLER__MOVES_AFTER": "0"}
+"""Jobs that allow it are moved at once; no other job of these tests allows it."""
 SECONDS = 20_000
 """Milliseconds that a change may take from a user's write to the screen: the controller decides in between."""
 
@@ -38,7 +41,11 @@ SECONDS = 20_000
 async def stage(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Stage]:
     """The processes, on one stage after the other."""
     folder = tmp_path_factory.mktemp("live")
-    opening = embedded(folder) if request.param == "embedded" else real(request.getfixturevalue("cluster"), folder)
+    opening = (
+        embedded(folder, MOVES)
+        if request.param == "embedded"
+        else real(request.getfixturevalue("cluster"), folder, MOVES)
+    )
     async with opening as found:
         yield found
 
@@ -177,6 +184,29 @@ async def test_hosts_that_a_victim_leaves_are_held_for_its_preemptor(shown: Show
     await row.wait_for(state="detached", timeout=SECONDS)
     await shown.go(f"topology/{site.name}")
     await side.get_by_text(f"{site.name}/job-high").wait_for(timeout=SECONDS)
+    assert await side.get_by_text("Held until others have left").count() == 0
+
+
+async def test_the_host_that_a_mover_leaves_is_held_for_the_gang(shown: Shown) -> None:
+    """Its pods end slowly: until then they stand where they were, and the gang waits beside an empty rack."""
+    site, page = shown.site, shown.page
+    await fragment(site, {MOVABLE: "true", MINIMUM_RUN_TIME: "0s"})
+    await keep_pods(site, kept=True)
+    await site.submit(site.job("gang", 8, {REQUIRE_TOPOLOGY: RACK}))
+    await shown.go(f"topology/{site.name}")
+    side = page.locator(".side")
+    await side.get_by_text("Held until others have left").wait_for(timeout=SECONDS)
+    await side.get_by_text(f"{site.name}/job-gang").wait_for(timeout=SECONDS)
+    await page.get_by_role("button", name="held for others").wait_for(timeout=SECONDS)
+    await page.get_by_role("link", name="Waiting").click()
+    row = page.locator(".waiting tbody tr", has_text=f"{site.name}/job-gang")
+    await row.get_by_text("1 host held for it, until others have left").wait_for(timeout=SECONDS)
+    await keep_pods(site, kept=False)
+    await site.running("gang", 8)
+    await site.running("small", 3)
+    await row.wait_for(state="detached", timeout=SECONDS)
+    await shown.go(f"topology/{site.name}")
+    await side.get_by_text(f"{site.name}/job-gang").wait_for(timeout=SECONDS)
     assert await side.get_by_text("Held until others have left").count() == 0
 
 

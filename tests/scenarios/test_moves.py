@@ -62,6 +62,16 @@ async def fragmented(
     `waits`: returns once the `gang` says why it waits. `small_of` is the priority of `small`.
     """
     await here.open({"b1": {"r1": 2, "r2": 2, "r3": 2}}, **queue)
+    await fragment(here, terms, small_of)
+    if not gang:
+        return
+    await here.submit(here.job("gang", 8, {REQUIRE_TOPOLOGY: RACK}))
+    if waits:
+        await here.waits("gang", "TopologyPlacementFailed", "allows to fit only 5 out of 8 pod(s)")
+
+
+async def fragment(here: Site, terms: dict[str, str], small_of: int | None = None) -> None:
+    """Lets jobs run in three racks of 8 cpus as `fragmented` says, without a gang."""
     await here.submit(here.job("first", 8, {REQUIRE_TOPOLOGY: RACK}))
     await here.running("first", 8)
     small = here.job("small", 3, {PREFER_TOPOLOGY: RACK, **terms})
@@ -71,11 +81,6 @@ async def fragmented(
     for name in ("left", "right"):
         await here.submit(here.job(name, 6, {REQUIRE_TOPOLOGY: RACK}))
         await here.running(name, 6)
-    if not gang:
-        return
-    await here.submit(here.job("gang", 8, {REQUIRE_TOPOLOGY: RACK}))
-    if waits:
-        await here.waits("gang", "TopologyPlacementFailed", "allows to fit only 5 out of 8 pod(s)")
 
 
 async def test_what_is_planned_is_true_when_a_user_does_it(site: MakeSite) -> None:
