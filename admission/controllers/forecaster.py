@@ -1,6 +1,7 @@
 """Tells each waiting Workload when it is expected to start, as an interval with its confidence.
 
-It learns run times from Workloads that finish, and run_time_keeper.py keeps them over restarts. Every
+It learns run times from Workloads that finish and how well forecasts hold from those that start; run_time_keeper.py keeps
+both over restarts. Every
 `period` seconds it forecasts all waiting workloads (engine/forecast) in turns of the loop, and rests so that it takes
 at most a twentieth of it. The condition `stowage.dev/ExpectedStart` is written after a wait of `first` seconds, and again only
 when an end of the interval moved by a quarter of the time that is left, at least a minute; at most `_WRITES` Workloads per
@@ -26,7 +27,7 @@ from admission.controllers.cluster_view import Views
 from admission.controllers.run_time_keeper import RunTimeKeeper, kind_of
 from admission.controllers.status import patch_status
 from admission.controllers.turns import Turns
-from admission.engine.forecast.calibration import Calibrations, StartForecast
+from admission.engine.forecast.calibration import StartForecast
 from admission.engine.forecast.inputs import inputs_of
 from admission.engine.forecast.run_times import RunEstimate, RunKind
 from admission.engine.forecast.starts import forecast
@@ -76,7 +77,7 @@ class Forecaster:
     ) -> None:
         self._kube, self._views, self._ledger, self._queues = kube, views, ledger, queues
         self._limits, self._now = limits or ForecastLimits(), now
-        self._learned, self._calibrations = learned, Calibrations()
+        self._learned = learned
         self._first: dict[str, StartForecast] = {}
         self._found: dict[str, StartForecast] = {}
         self._written: dict[str, StartForecast] = {}
@@ -119,7 +120,7 @@ class Forecaster:
 
     def _forecast(self, now: float, pause: Callable[[], None]) -> dict[str, StartForecast]:
         inputs = inputs_of(self._ledger, self._queues, now, self._estimate, pause)
-        return forecast(inputs, self._calibrations, pause=pause)
+        return forecast(inputs, self._learned.calibrations, pause=pause)
 
     def _estimate(self, workload: EngineWorkload) -> RunEstimate | None:
         found = self._views.workloads.objects.get(workload.key)
@@ -147,9 +148,7 @@ class Forecaster:
             return
         states = workload.status.conditions
         if is_true(states, QUOTA_RESERVED) and (told := self._first.get(key)) is not None:
-            self._calibrations = self._calibrations.after(self._now(), told)
-            if (held := self._calibrations.held) is not None:
-                metrics.FORECASTS_HELD.set(held)
+            self._learned.compare(self._now(), told)
             self._forget(key)
         if is_true(states, FINISHED):
             self._forget(key)

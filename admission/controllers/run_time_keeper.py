@@ -1,4 +1,5 @@
-"""Keeps learned run times over restarts: in a ConfigMap, read when this replica begins to lead, then written now and then.
+"""Keeps learned run times, and how well forecasts held, over restarts: in a ConfigMap, read when this replica begins to lead,
+then written now and then.
 
 A Workload that finished before the stored state was written is in it; those that finished later, and still exist, are
 learned from the watch, so that none counts twice. Users who may edit the ConfigMap can mislead forecasts and backfill, and no
@@ -20,6 +21,8 @@ from typing import Final
 import msgspec
 
 from admission import metrics
+from admission.controllers.stored_calibrations import calibrations_in, stored_calibrations
+from admission.engine.forecast.calibration import Calibrations, StartForecast
 from admission.engine.forecast.run_time_records import UnreadableRecord, record_of, runs_of
 from admission.engine.forecast.run_times import KINDS, RunKind, RunTimes, run_kind
 from api.errors import NotFound, StowageError
@@ -41,10 +44,14 @@ _PAUSE: Final = 5.0
 
 
 class StoredRunTimes(msgspec.Struct):
-    """`until` (epoch seconds): Workloads that finished by then are counted. `kinds`: the one used longest ago first."""
+    """`until` (epoch seconds): Workloads that finished by then are counted. `kinds`: the one used longest ago first.
+
+    `forecasts`: how well forecasts held, a StoredCalibrations.
+    """
 
     until: float = 0.0
     kinds: list[msgspec.Raw] = []
+    forecasts: msgspec.Raw = msgspec.Raw()
 
     @classmethod
     def of(cls, found: ConfigMap) -> StoredRunTimes:
@@ -67,9 +74,16 @@ class StoredRunTimes(msgspec.Struct):
                 problem = f"kinds[{index}]: {why}"
             yield problem
 
+    def calibrations(self) -> Calibrations:
+        """Returns how well forecasts held. Raises one of api.kube.decode.DECODE_ERRORS."""
+        return calibrations_in(self.forecasts) if bytes(self.forecasts) else Calibrations()
+
 
 class RunTimeKeeper:
-    """The learned run times, `times`, and their copy in the ConfigMap of `namespace`. `period` is in seconds."""
+    """The learned `times`, how well forecasts held (`calibrations`), and their copy in the ConfigMap of `namespace`.
+
+    `period` is in seconds.
+    """
 
     def __init__(
         self,
@@ -79,7 +93,7 @@ class RunTimeKeeper:
         period: float,
         now: Callable[[], float] = time.time,
     ) -> None:
-        self.times = RunTimes()
+        self.times, self.calibrations = RunTimes(), Calibrations()
         self._kube, self._recorder, self._namespace, self._period, self._now = kube, recorder, namespace, period, now
         # Runs seen by this process, also while another one leads: what that one has not written yet is learned again.
         self._seen: deque[tuple[RunKind, float, float]] = deque(maxlen=_REMEMBERED)
@@ -95,6 +109,13 @@ class RunTimeKeeper:
         self.times.record(kind, ended - began)
         self._changed = True
         metrics.LEARNED_KINDS.set(len(self.times))
+
+    def compare(self, start: float, told: StartForecast) -> None:
+        """Counts a start (epoch seconds) of a workload that had been told this."""
+        self.calibrations = self.calibrations.after(start, told)
+        self._changed = True
+        if (held := self.calibrations.held) is not None:
+            metrics.FORECASTS_HELD.set(held)
 
     async def run(self) -> None:
         """Reads the stored state, then writes what was learned every `period` seconds, until cancelled."""
@@ -138,6 +159,10 @@ class RunTimeKeeper:
                 problems.append(problem)
             if number % _STEP == 0:
                 await asyncio.sleep(0)
+        try:
+            self.calibrations = stored.calibrations()
+        except DECODE_ERRORS as why:
+            problems.append(f"forecasts: {why}")
         if problems:
             told = f"{problems[0]}; {len(problems) - 1} more" if len(problems) > 1 else problems[0]
             self._unread(found, f"data[{RUN_TIMES_KEY}].{told}; left out")
@@ -180,12 +205,13 @@ class RunTimeKeeper:
             texts.append(msgspec.json.encode(record_of(kind, runs)).decode())
             if number % _STEP == 0:
                 await asyncio.sleep(0)
-        room, first = LARGEST, len(texts)
+        forecasts = stored_calibrations(self.calibrations)
+        room, first = LARGEST - len(forecasts), len(texts)
         while first and room >= len(texts[first - 1]):
             first -= 1
             room -= len(texts[first]) + 2
         kinds = ",\n".join(texts[first:])  # one a line, so that people can read it
-        return f'{{"until":{until!r},"kinds":[\n{kinds}\n]}}'
+        return f'{{"until":{until!r},"kinds":[\n{kinds}\n],\n"forecasts":{forecasts}}}'
 
 
 def kind_of(workload: Workload) -> RunKind:

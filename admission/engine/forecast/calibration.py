@@ -2,7 +2,7 @@
 
 A replay does not know which workloads arrive later, which nodes fail, and which placements a topology allows. So each
 workload that starts is compared with what it was told first: how its wait relates to its first and to its last start in the
-replays. Each end of later intervals goes outwards by the quantile of the last `_WINDOW` such ratios (split conformal
+replays. Each end of later intervals goes outwards by the quantile of the last `WINDOW` such ratios (split conformal
 prediction), so that the wanted part of the starts is inside whatever the reason of the misses was, if the reasons stay.
 Ratios are to the ends in the replays and not to those that were told: a workload that was told its interval long ago does
 not widen later ones again for what they have learned meanwhile.
@@ -22,10 +22,12 @@ CONFIDENCE: Final = 0.9
 """The part of the starts that is to be inside of the interval."""
 _MISSES: Final = (1 - CONFIDENCE) / 2 * 0.5
 """The part that may be beyond each end: half of what is left, since late workloads are known only when they have started."""
-_WINDOW: Final = 200
+WINDOW: Final = 200
+"""Starts that a record has, the last ones."""
 _BEYOND: Final = 1.5
 """How far beyond the worst ratio an end goes while too few are known for the quantile."""
-_WIDEST: Final = 150.0
+WIDEST: Final = 150.0
+"""The largest ratio."""
 _LEAST: Final = 60.0
 """Seconds of the shortest wait that ratios are to: a start that was expected at once and came later is no reason for more."""
 _FEW: Final = 20
@@ -69,7 +71,7 @@ class Calibration:
         if 0 < first < inf:
             found = replace(found, early=_last(self.early, min(1.0, wait / first)))
         if last < inf:
-            late = min(_WIDEST, 1 + max(0.0, wait - last) / max(_LEAST, last))
+            late = min(WIDEST, 1 + max(0.0, wait - last) / max(_LEAST, last))
             found = replace(found, late=_last(self.late, late))
         if told.until < inf:
             found = replace(found, held=_last(self.held, told.earliest <= start <= told.until))
@@ -91,7 +93,7 @@ class Calibration:
 
     def factors(self) -> tuple[float, float]:
         """Returns by what the ends of an interval are widened: at most 1, and at least 1."""
-        return 1 / _quantile([1 / max(each, 1 / _WIDEST) for each in self.early]), _quantile(self.late)
+        return 1 / _quantile([1 / max(each, 1 / WIDEST) for each in self.early]), _quantile(self.late)
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,8 +130,8 @@ def _quantile(ratios: Sequence[float]) -> float:
     if (worst := max(ratios, default=1.0)) <= 1:
         return 1.0
     rank = ceil((1 - _MISSES) * (len(ratios) + 1))
-    return sorted(ratios)[rank - 1] if rank <= len(ratios) else min(_WIDEST, worst * _BEYOND)
+    return sorted(ratios)[rank - 1] if rank <= len(ratios) else min(WIDEST, worst * _BEYOND)
 
 
 def _last(before: tuple[T, ...], more: T) -> tuple[T, ...]:
-    return (*before[1 - _WINDOW :], more)
+    return (*before[1 - WINDOW :], more)

@@ -15,6 +15,7 @@ import pytest
 from admission import metrics
 from admission.controllers import run_time_keeper
 from admission.controllers.run_time_keeper import RunTimeKeeper
+from admission.engine.forecast.calibration import Calibrations, StartForecast
 from admission.engine.forecast.run_time_records import record_of
 from admission.engine.forecast.run_times import KINDS, RunKind, run_kind
 from api.kube.client import Kube, PatchKind
@@ -24,6 +25,9 @@ from tests.admission.controllers.installed_server import installed
 OURS = "stowage-system"
 NOW = float(int(time.time()))
 TRAIN = run_kind("ns/q", "Job", "job-train-1")
+
+
+SOUND = {"queue": "ns/q", "owner": "Job", "name": "job-train", "least": 1, "most": 60, "counts": {"5": 3}}
 
 
 class _Events:
@@ -89,6 +93,42 @@ async def test_what_was_learned_is_known_after_a_restart(tmp_path: Path) -> None
         assert here.events.told == []
 
 
+async def test_how_well_forecasts_held_is_known_after_a_restart(tmp_path: Path) -> None:
+    """Else each new leader would tell intervals under overload as if nobody had ever started later."""
+    async with place(tmp_path) as here:
+        before = here.keeper()
+        for late, placed in ((30.0, False), (500.0, False), (4000.0, True)):
+            told = StartForecast(NOW + 5, NOW + 100, 0.9, placed, NOW, NOW + 5, NOW + 100, NOW + 100)
+            before.compare(NOW + late, told)
+        await before.save()
+        after = here.keeper()
+        assert await after.load()
+        assert after.calibrations == before.calibrations
+        assert after.calibrations.of(placed=True).factors() == (1, 60)
+
+
+@pytest.mark.parametrize(
+    "forecasts",
+    [
+        pytest.param("7", id="a number"),
+        pytest.param('{"quota": {"late": [1e300]}}', id="a huge ratio"),
+        pytest.param('{"quota": {"early": [-1]}}', id="a negative ratio"),
+        pytest.param('{"placed": {"held": [true, "no"]}}', id="a text"),
+        pytest.param(json.dumps({"placed": {"held": [True] * 201}}), id="too many"),
+    ],
+)
+async def test_a_record_of_forecasts_that_somebody_edited_is_told_and_left_out(tmp_path: Path, forecasts: str) -> None:
+    async with place(tmp_path) as here:
+        await here.edit(f'{{"kinds": [{json.dumps(SOUND)}], "forecasts": {forecasts}}}')
+        keeper = here.keeper()
+        assert await keeper.load()
+        assert (runs(keeper), keeper.calibrations) == (3, Calibrations())
+        [(reason, message)] = here.events.told
+        assert reason == "RunTimesNotRead"
+        assert message.startswith("data[run-times].forecasts: ")
+        assert len(message) < 300
+
+
 async def test_no_run_counts_twice_and_none_is_lost(tmp_path: Path) -> None:
     """The next process sees the finished Workloads that still exist, and those that its predecessor had not written yet."""
     async with place(tmp_path) as here:
@@ -130,9 +170,6 @@ async def test_without_the_config_map_all_is_kept_in_memory_and_told(tmp_path: P
             failed[0] + 1,
             failed[1] + 1,
         ]
-
-
-SOUND = {"queue": "ns/q", "owner": "Job", "name": "job-train", "least": 1, "most": 60, "counts": {"5": 3}}
 
 
 @pytest.mark.parametrize(
