@@ -7,6 +7,7 @@ everything is in it, 1 when it was written and parts are missing (its README say
 from __future__ import annotations
 
 import asyncio
+import errno
 import io
 import os
 import tarfile
@@ -60,6 +61,8 @@ def run(arguments: BundleArguments, rules: WorldRules, err: Console | None = Non
 
 async def _run(arguments: BundleArguments, rules: WorldRules) -> dict[str, str]:
     """Writes the archive and returns what it lacks."""
+    if arguments.output.exists():  # checked again when it is written; this spares reading the cluster in vain
+        raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(arguments.output))
     async with await connect(arguments.kubeconfig, arguments.context) as kube:
         await kube.get_path("/version")
         collector = Collector(kube, arguments.namespace or _NAMESPACE)

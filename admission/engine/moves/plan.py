@@ -59,11 +59,11 @@ class PlanOptions:
 def plan(ledger: Ledger, gang: Workload, now: float, options: PlanOptions | None = None) -> MovePlan | NoPlan:
     """Returns the cheapest moves found that let the gang start, or why there are none. `now` is in epoch seconds."""
     options = options or PlanOptions()
-    queue = ledger.quota.spec(gang.cluster_queue)
-    if queue is None:
-        return NoPlan(NoPlanReason.QUOTA, f"ClusterQueue {gang.cluster_queue} not found")
     if gang.blocked is not None:
         return NoPlan(NoPlanReason.BLOCKED, gang.blocked[1])
+    queue = ledger.quota.spec(gang.cluster_queue)
+    if queue is None:
+        return NoPlan(NoPlanReason.QUOTA, f"ClusterQueue {gang.cluster_queue} doesn't exist")
     if gang.gang is not None and (gang.gang.joins or len(gang.gang.together) > 1):
         return NoPlan(NoPlanReason.NOT_COUNTED, "it starts together with other gangs, for which no moves are planned")
     refused: dict[tuple[str, str], str] = {}

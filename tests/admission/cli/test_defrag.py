@@ -109,6 +109,12 @@ def test_a_job_that_no_rack_can_hold_gets_no_plan() -> None:
     assert "only 16 out of 20" in out
 
 
+def test_a_job_for_a_queue_that_does_not_exist_gets_the_queue_named(tmp_path: Path) -> None:
+    job = tmp_path / "job.yaml"
+    job.write_text(WIDE.read_text().replace("tas-user-queue", "nowhere"))
+    assert run(*SITE, jobs=(job,))[1].startswith("Job default/wide: no moves: LocalQueue nowhere doesn't exist")
+
+
 def test_for_and_domain_together_require_the_level(tmp_path: Path) -> None:
     """The job prefers a rack and fits now; that it required one would take a move."""
     job = tmp_path / "job.yaml"
