@@ -147,7 +147,7 @@ def _play(
     else:
         _print_result(arguments, outcome, world, out)
         if without is not None:
-            out.print(tables.beside({"without": without, "with moves": figures_of_load(outcome)}))
+            out.print(tables.compared({"without": without, "with moves": figures_of_load(outcome)}))
 
 
 def _size(world: World) -> int:

@@ -29,7 +29,7 @@ class Error(Answer):
 
 
 class Session(Answer):
-    """Who asks, and of which cluster."""
+    """The user, and the cluster that is shown."""
 
     user: str
     sign_in: Literal["none", "token"]
@@ -347,7 +347,7 @@ class Forecast(Answer):
 
 
 class Found(Answer):
-    """A thing whose name matches a search."""
+    """A Workload, host, domain, queue or flavor whose name matches a search."""
 
     kind: Literal["Workload", "Host", "Domain", "ClusterQueue", "LocalQueue", "Flavor"]
     namespace: str

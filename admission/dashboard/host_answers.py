@@ -39,8 +39,8 @@ def _host(tree: FlavorTree, at: int, permissions: Permissions) -> dict[str, Any]
     reservations = [shown_reservation(one, permissions.reservations) for one in row.reserved]
     waiting = [shown(key, queue, permissions.sees, queues=permissions.queues) for key, queue in row.held_for]
     held_for = [{"workload": workload, "clusterQueue": cluster_queue} for workload, cluster_queue in waiting]
-    told = {"state": row.state, "why": row.why, "reservations": reservations, "heldFor": held_for}
-    return {**named, **told, **sums, "runs": runs}
+    state = {"state": row.state, "why": row.why, "reservations": reservations, "heldFor": held_for}
+    return {**named, **state, **sums, "runs": runs}
 
 
 def occupancy(trees: Trees) -> list[dict[str, Any]]:

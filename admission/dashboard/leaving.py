@@ -121,18 +121,18 @@ class Leaving:
 
     def _as_victim(self, workload: Workload) -> tuple[str, frozenset[str]] | None:
         conditions = workload.status.conditions
-        told = find_condition(conditions, PREEMPTED)
-        if told is None or told.status != "True" or not is_true(conditions, EVICTED):
+        found = find_condition(conditions, PREEMPTED)
+        if found is None or found.status != "True" or not is_true(conditions, EVICTED):
             return None
-        waiting = self._keys.get(preemptor_of(told.message), "")
+        waiting = self._keys.get(preemptor_of(found.message), "")
         allocations = self._cluster.ledger.allocations
         nodes = frozenset(allocations.pods[pod].node for pod in allocations.pods_of(workload.key))
         return (waiting, nodes) if waiting else None
 
     def _as_mover(self, workload: Workload) -> tuple[str, frozenset[str]] | None:
         """Of a workload that moves, the pods that are not where its status says are those at the old place."""
-        told = find_condition(workload.status.conditions, MOVING)
-        waiting = "" if told is None else gang_of(told.message)
+        found = find_condition(workload.status.conditions, MOVING)
+        waiting = "" if found is None else gang_of(found.message)
         if not waiting or not is_true(workload.status.conditions, QUOTA_RESERVED):
             return None
         allocations = self._cluster.ledger.allocations

@@ -18,7 +18,7 @@ REFUSALS: Final = {
     "400": "The request cannot be read.",
     "401": "No token, or one that the cluster does not accept.",
     "403": "The user may not see this.",
-    "404": "There is no such thing.",
+    "404": "There is no such object or route.",
     "413": "The body is too long.",
     "414": "The path is too long.",
     "415": "The body is not application/json.",

@@ -47,10 +47,6 @@ class Placements:
         """Reports whether capacity under this key is held for others."""
         return key in self._held
 
-    def rows_of(self, key: str) -> tuple[Row, ...]:
-        """Returns the rows that a workload uses."""
-        return self._of.get(key, ())
-
     def refresh(self, workloads: Iterable[str]) -> set[Row]:
         """Reads these workloads and all held capacity again. Returns the rows that they use or used."""
         held = self._ledger.held()

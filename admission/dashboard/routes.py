@@ -91,7 +91,9 @@ _NODES: Final = "list nodes"
 _IN_NAMESPACE: Final = "list workloads in the namespace"
 
 ROUTES: Final = (
-    Route("session", "session", "Who asks.", "a token that the cluster accepts", answers.Session, _session),
+    Route(
+        "session", "session", "The user and the cluster.", "a token that the cluster accepts", answers.Session, _session
+    ),
     Route(
         "topology",
         "topologies",

@@ -1,6 +1,6 @@
 """Workloads as rows of a list, kept sorted as they change, and their positions in the queues. Pure but for the step of sorting.
 
-A row is what the Workload's spec and status say; nothing is computed anew here.
+A row is what the Workload's spec and status say; nothing is computed here.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class Rows:
             self._version += 1
 
     def queues_changed(self) -> None:
-        """Makes all rows anew: each names the ClusterQueue of its LocalQueue."""
+        """Forgets all rows: each names the ClusterQueue of its LocalQueue."""
         self._rows.clear()
         self._version += 1
 
@@ -102,7 +102,7 @@ class Rows:
             version, found = self._listed
             if version != self._version:
                 version = self._version
-                found = await asyncio.to_thread(sorted, await self._made_anew(), key=_order)
+                found = await asyncio.to_thread(sorted, await self._remade(), key=_order)
                 self._listed = version, found
         return found
 
@@ -117,7 +117,7 @@ class Rows:
                 await turns.give_way()
         return found
 
-    async def _made_anew(self) -> list[Row]:
+    async def _remade(self) -> list[Row]:
         found: list[Row] = []
         turns = Turns()
         for key in list(self._cluster.view.workloads.objects):
@@ -190,8 +190,8 @@ def _state(workload: Workload) -> tuple[str, str | None]:
 
 def _hint(workload: Workload) -> str:
     """Returns the first line of what the controller explained, empty before it did."""
-    told = find_condition(workload.status.conditions, EXPLANATION)
-    return told.message[:_LONGEST].partition("\n")[0] if told is not None and told.status == "True" else ""
+    found = find_condition(workload.status.conditions, EXPLANATION)
+    return found.message[:_LONGEST].partition("\n")[0] if found is not None and found.status == "True" else ""
 
 
 def _notes(workload: Workload) -> Iterator[dict[str, str]]:

@@ -204,7 +204,7 @@ class DashboardServer:
             raise Refused(503, "Unavailable", "too many pages follow the changes") from None
         except (ConnectionError, TimeoutError):
             cut(request.transport)
-        except Refused:  # the viewer's token or rights ended: the page asks again, and is told
+        except Refused:  # the viewer's token or rights ended: the page asks again, and gets the refusal
             response.force_close()
         return response
 
@@ -215,7 +215,7 @@ class DashboardServer:
         permissions: Permissions,
         queue: asyncio.Queue[Batch | None],
     ) -> None:
-        """Sends batches until the client is too slow or leaves. Whose the token is, and what they may see, is asked again."""
+        """Sends batches until the client is too slow or leaves. The token and the viewer's rights are checked again."""
         loop = asyncio.get_running_loop()
         asked = loop.time()
         while True:

@@ -35,7 +35,7 @@ class Tool:
 
     @property
     def description(self) -> str:
-        """What it answers, and what the asker must be allowed."""
+        """What it answers, and the rights that it needs."""
         return f"{self.route.summary} Rights: {self.route.rights}."
 
     def input_schema(self) -> dict[str, Any]:

@@ -161,8 +161,8 @@ class FlavorTree:
                 for index, amount in enumerate(amounts):
                     into[index] += amount
                 if not placements.is_held(workload):
-                    told = [0] * len(amounts) if is_left else amounts
-                    runs.append((workload, _queue_of(ledger, workload), run.pods, told))
+                    shown = [0] * len(amounts) if is_left else amounts
+                    runs.append((workload, _queue_of(ledger, workload), run.pods, shown))
         if left:
             self._hold_what_is_left(at, ledger, left, foreign, held)
         runs.sort(key=lambda run: run[0])
@@ -237,10 +237,10 @@ def _reserved(records: Sequence[NodeRecord], ledger: Ledger) -> tuple[Reservatio
     taints = (taint for record in records if record.node is not None for taint in record.node.taints)
     names = {taint.value for taint in taints if taint.effect == RESERVED_EFFECT}
     found = [ledger.reservations[name] for name in sorted(names & ledger.reservations.keys())]
-    return tuple(told(one) for one in found[:_RESERVATIONS])
+    return tuple(_shown(one) for one in found[:_RESERVATIONS])
 
 
-def told(one: AdvanceReservation) -> Reservation:
+def _shown(one: AdvanceReservation) -> Reservation:
     """Returns what is shown of a reservation."""
     return one.name, rfc3339(one.start), rfc3339(one.end)
 

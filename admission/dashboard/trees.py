@@ -25,13 +25,13 @@ from api.kube.turns import Turns
 MOST_ROWS: Final = 2000
 """Changed rows that one event lists; more are a change of the structure, after which clients ask for the tree again."""
 _PAUSE: Final = 4.0
-"""Between two readings of a structure, so many times as long as the first took: changed rows are told meanwhile."""
+"""Between two readings of a structure, so many times as long as the first took: changed rows are published meanwhile."""
 _LONG: Final = 0.1
 """Seconds of a reading that calls for a pause."""
 _STEP: Final = 250
 """Rows that are read before other tasks run."""
 Sees = Callable[[str], bool]
-"""Whether the asker may see the Workloads of a namespace."""
+"""Whether the viewer may see the Workloads of a namespace."""
 
 
 @dataclass(slots=True)
@@ -203,7 +203,7 @@ class Trees:
 
 
 def shown(key: str, queue: str, sees: Sees, *, queues: bool) -> tuple[str, str]:
-    """Returns key and ClusterQueue of a workload as the asker may see them: empty where they may not."""
+    """Returns key and ClusterQueue of a workload as the viewer may see them: empty where they may not."""
     if sees(key.partition("/")[0]):
         return key, queue
     return "", queue if queues else ""

@@ -1,4 +1,4 @@
-"""Who asks, and what they may see: nothing that kubectl would not show them.
+"""The viewer, and what they may see: nothing that kubectl would not show them.
 
 A `Viewer` answers for one request or one stream. In a cluster it asks the API server (TokenReview, SubjectAccessReview; both
 cached for a short time), on localhost the user's own kubeconfig has read everything already. `Permissions` holds the answer:
@@ -20,7 +20,7 @@ from api.kube.resources import ADVANCE_RESERVATIONS, CLUSTER_QUEUES, NODES, PODS
 
 OTHERS: Final = "a workload of another namespace"
 MOST_NAMESPACES: Final = 2000
-"""Namespaces that one viewer is asked about; those beyond are hidden."""
+"""Namespaces for which the rights of one viewer are read; those beyond are hidden."""
 LIST_WORKLOADS: Final = Right(WORKLOADS, verb="list")
 LIST_PODS: Final = Right(PODS, verb="list")
 LIST_NODES: Final = Right(NODES, verb="list")

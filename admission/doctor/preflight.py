@@ -195,7 +195,7 @@ CHECKS: Final = (
         (CRDS,),
         "Objects may be stored in an API version before v1beta1.",
         "Stowage converts v1beta1 and v1beta2 only, and cannot read the others.",
-        "stores the objects anew and removes the version from the CRD's status; run it while Kueue runs",
+        "rewrites the objects and removes the version from the CRD's status; run it while Kueue runs",
         _versions,
     ),
     Check(

@@ -268,7 +268,7 @@ class _Reader:
         return await self._listed_once(CRDS)
 
     async def _declared(self) -> list[Resource]:
-        """Returns the kinds that the cluster's JobKinds declare; what is wrong with a JobKind is told by itself."""
+        """Returns the kinds that the cluster's JobKinds declare; a check of its own says what is wrong with a JobKind."""
         specs = [kind.get("spec") or {} for kind in await self._listed_once(JOB_KINDS)]
         return [
             Resource(str(spec.get("group")), str(spec.get("version")), str(spec.get("plural")), str(spec.get("kind")))

@@ -2,6 +2,6 @@
 
 sources    the label keys that clouds and Topograph put on nodes
 oddities   nodes that lack a level, or contradict each other
-plan       the Topologies and ResourceFlavors for the nodes of a cluster
+level_plan the Topologies and ResourceFlavors for the nodes of a cluster
 tree       a plan's tree as text
 """

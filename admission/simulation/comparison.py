@@ -1,4 +1,4 @@
-"""What room made in another way gives on one load: figures of a simulation, to be put beside those of another.
+"""Figures of a simulation, to compare two ways of making room on the same load.
 
 Gangs here are the workloads that require a domain, as one or slice by slice. A workload that still waits at the end counts with
 its wait so far, so that a simulation which leaves gangs waiting does not look better than one that starts them late.

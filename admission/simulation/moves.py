@@ -51,7 +51,7 @@ class Stage(Protocol):
 
 
 class RoomMaker(Protocol):
-    """Makes room for waiting workloads beside the rules of the queues."""
+    """Makes room for waiting workloads in addition to the rules of the queues."""
 
     def waits(self, decision: Wait) -> None:
         """Learns that a workload waits."""

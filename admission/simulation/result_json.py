@@ -23,7 +23,7 @@ def encoded(
 ) -> str:
     """Returns the result as JSON with statistics over all workloads and the entries of `shown`.
 
-    `without` are the figures of the same load without moves, which stand beside those of the result.
+    `without` are the figures of the same load without moves, for comparison.
     """
     got = figures(outcome.runs.values())
     whole: dict[str, Any] = {

@@ -42,7 +42,7 @@ _END, _ARRIVAL = 0, 1
 class SimulationOptions:
     """How workloads run that do not say so: for `run_for` seconds, and saving their work every `save_every` seconds.
 
-    The simulation ends at `until` seconds. `maker` makes room for waiting workloads beside the queues' own rules.
+    The simulation ends at `until` seconds. `maker` makes room for waiting workloads in addition to the rules of the queues.
     """
 
     run_for: float = RUN_FOR
@@ -307,7 +307,7 @@ class _Simulation:
         self._note_checkpoint(key)
 
     def _taken(self, key: str) -> Attempt:
-        """Removes and returns the attempt of a workload that runs no longer."""
+        """Removes and returns the attempt of a workload that no longer runs."""
         self._next_save.pop(key, None)
         return self._attempts.pop(key)
 
@@ -333,7 +333,7 @@ class _Simulation:
         heappush(self._saves, (at, key))
 
     def _change(self, key: str, change: Callable[[Workload], Workload]) -> None:
-        """Changes what the ledger knows of a running workload beside what it takes, such as its times."""
+        """Changes what the ledger knows of a running workload other than its usage, such as its times."""
         if (known := self.world.ledger.workload(key)) is not None:
             self.world.ledger.apply(change(known))
 

@@ -88,7 +88,7 @@ def use(outcome: SimulationResult) -> Table:
     return table
 
 
-def beside(loads: Mapping[str, LoadFigures]) -> Table:
+def compared(loads: Mapping[str, LoadFigures]) -> Table:
     """Returns a table with a column for each simulation of the same load."""
     table = _table("the same load", ("", *loads))
     every = list(loads.values())

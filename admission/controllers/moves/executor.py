@@ -106,7 +106,7 @@ class MoveExecutor:
             self._scheduler.writing(each, task)
         gang = self._queues.workload(key)
         if gang is not None:
-            self._queues.lines.requeue((gang.cluster_queue,))  # its status shall say for what it waits
+            self._queues.lines.requeue((gang.cluster_queue,))  # so that its status says what it waits for
         self._context.cycle_due.set()
         return task
 

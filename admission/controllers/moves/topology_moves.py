@@ -1,6 +1,6 @@
 """Moves that a Topology asks for: by its policy, in the background, or once (`stowage defrag --apply`).
 
-The annotations are those of api/defragmentation.py. One that cannot be read is told in an event of the Topology and has no
+The annotations are those of api/defragmentation.py. One that cannot be read is named in an event of the Topology and has no
 effect. A request is answered once, in the annotation `stowage.dev/defragmented`: `ID Refused: why`, or `ID Moving: which`,
 once the moves are written.
 """

@@ -20,12 +20,12 @@ def _trees(view: View) -> Iterator[tuple[str, tuple[str, ...], list[LabelledNode
 
 
 def _without_levels(view: View) -> Iterator[Finding]:
-    told: set[str] = set()
+    seen: set[str] = set()
     for flavor, levels, nodes in _trees(view):
         inference = Inference(nodes, levels)
         for node in nodes:
-            if (missing := missing_levels(node, levels)) and node.name not in told:
-                told.add(node.name)
+            if (missing := missing_levels(node, levels)) and node.name not in seen:
+                seen.add(node.name)
                 given = [f"{level}={inference.value(node, level)}" for level in missing]
                 command = view.command("label", "--overwrite", "nodes", node.name, *given)
                 what = f"is of ResourceFlavor {flavor} and lacks {listed(missing)}"
@@ -33,11 +33,11 @@ def _without_levels(view: View) -> Iterator[Finding]:
 
 
 def _contradictions(view: View) -> Iterator[Finding]:
-    told: set[tuple[str, str]] = set()
+    seen: set[tuple[str, str]] = set()
     for _, levels, nodes in _trees(view):
         for each in contradictions(nodes, levels):
-            if (each.node, each.key) not in told:
-                told.add((each.node, each.key))
+            if (each.node, each.key) not in seen:
+                seen.add((each.node, each.key))
                 command = view.command("label", "--overwrite", "nodes", each.node, f"{each.key}={each.value}")
                 yield Finding(f"Node {each.node}", each.what, command)
 

@@ -79,7 +79,7 @@ CHECKS: Final = (
         "A Deployment of Stowage is missing, or none of its replicas is available.",
         "Without the webhook no job that names a queue can be created; without the controller nothing is admitted; "
         "without the ungater no admitted pod starts.",
-        "applies the manifests, scales the Deployment to 2, or starts its pods anew",
+        "applies the manifests, scales the Deployment to 2, or restarts its pods",
         _deployments,
     ),
     Check(
@@ -87,7 +87,7 @@ CHECKS: Final = (
         (DEPLOYMENTS, LEASES, Question.ADMISSION),
         "No replica of the controller or of the ungater leads, or a Lease is held for longer than any replica holds it.",
         "Only the leader writes: nothing is admitted, or no pod starts.",
-        "deletes a Lease that nobody gives back, or starts the pods anew",
+        "deletes a Lease that nobody gives back, or restarts the pods",
         _leases,
     ),
 )

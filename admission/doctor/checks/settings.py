@@ -154,7 +154,7 @@ def _is_valid(text: str, pod: Mapping[str, Any], variables: Mapping[str, str]) -
 
 
 def _restart(view: View) -> str:
-    """Returns the command by which the processes read their settings anew."""
+    """Returns the command by which the processes read their settings again."""
     return view.command("-n", view.namespace, "rollout", "restart", *_BOTH)
 
 

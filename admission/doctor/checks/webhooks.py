@@ -145,7 +145,7 @@ CHECKS: Final = (
         "The API server cannot call the webhook, or does not trust its certificate; or a webhook of others refuses objects of "
         "queues because it is down. (Two ResourceFlavors are created as dry runs, one of them in v1beta1.)",
         "No job that names a queue can be created, and no object of v1beta1 can be read.",
-        "starts the webhook's pods anew, which publishes its CA again; names the webhook of others",
+        "restarts the webhook's pods, which publishes its CA again; names the webhook of others",
         _answers,
     ),
     Check(
@@ -161,7 +161,7 @@ CHECKS: Final = (
         ),
         "A configuration or CRD has no CA of the webhook, or one that expires within a week.",
         "The API server refuses to call a webhook whose certificate it does not trust.",
-        "starts the webhook's pods anew, which publishes its CA again; where others issue the certificates, says so",
+        "restarts the webhook's pods, which publishes its CA again; where others issue the certificates, says so",
         _certificates,
     ),
 )

@@ -18,7 +18,7 @@ _SHOWN: Final = 3
 
 @dataclass(frozen=True, slots=True)
 class MoveHint:
-    """`movers` would leave `domain`. Of these, `undeclared` do not allow it; `queues` are the ClusterQueues of the latter."""
+    """`movers` would leave `domain`. Of these, `undeclared` are not declared movable; `queues` are their ClusterQueues."""
 
     domain: Values
     movers: tuple[str, ...]
@@ -40,7 +40,7 @@ class MoveHint:
 def move_hint(
     ledger: Ledger, gang: Workload, now: float, pause: Callable[[], None], *, enabled: bool
 ) -> MoveHint | None:
-    """Returns which moves would let the gang start that are not made as things are; None if there are none.
+    """Returns the moves that would let the gang start and are not allowed now; None if there are none.
 
     Nothing but the permission is assumed: minimum run times, places and quota are as they are.
     """

@@ -1,4 +1,4 @@
-"""Finds new places for movers, all free at the same time, beside the place that their going frees for a gang.
+"""Finds new places for movers, all free at the same time, and the place that they free for a gang.
 
 The gang is placed as if the movers were gone. The movers count where they are all the same, and each gets a place that is
 free beside all that runs and the other new places, and beside the gang once the movers are gone. So every new place can be
@@ -51,16 +51,17 @@ class NotHeld:
 
 @dataclass(slots=True)
 class _Taken:
-    """The places found so far, by the key of the mover, and that of the gang with what it uses beside the movers (`beside`).
+    """The places found so far: of the movers by key, and of the gang. `gang_extra` is what the gang uses of the capacity that
+    is free while the movers still run.
 
-    `pairs` are those of the movers, the first `ahead` of them from before the gang had its place.
+    `pairs` has the requests and places of the movers, the first `ahead` of them found before that of the gang.
     """
 
     moves: dict[str, Places] = field(default_factory=dict)
     gang: Places | None = None
     pairs: list[tuple[PlacementRequest, Assignment]] = field(default_factory=list)
     ahead: int = 0
-    beside: dict[str, SparseAmounts] = field(default_factory=dict)
+    gang_extra: dict[str, SparseAmounts] = field(default_factory=dict)
 
 
 class Holding:
@@ -127,17 +128,17 @@ class Holding:
 
     @contextmanager
     def _counted(self, taken: _Taken) -> Iterator[None]:
-        """Opens a trial in which the places found so far count, the gang's only as far as the movers do not leave it."""
+        """Opens a trial in which the places found so far count; of the gang's, only the part that the movers do not free."""
         with self._ledger.trial(), ExitStack() as after:
             self._ledger.placement.assume(taken.pairs[: taken.ahead])
-            for flavor, cells in taken.beside.items():
+            for flavor, cells in taken.gang_extra.items():
                 self._ledger.shift_free(flavor, cells, -1)
                 after.callback(self._ledger.shift_free, flavor, cells, 1)
             self._ledger.placement.assume(taken.pairs[taken.ahead :])
             yield
 
     def _place_gang(self, movers: Sequence[Mover], taken: _Taken) -> Places | None:
-        """Places the gang as if the movers were gone, and notes what it uses of that which is free beside them.
+        """Places the gang as if the movers were gone, and notes what it uses of the capacity that is free while they run.
 
         Amounts are noted, not the place: in a domain of several nodes, which of them its pods take depends on what is free.
         """
@@ -147,7 +148,7 @@ class Holding:
         found = self._place(self._gang)
         if found is not None:
             self._ledger.placement.assume([(one, found[one.pod_set.name]) for one in self._gang])
-            taken.beside = _less(before, self._free())
+            taken.gang_extra = _less(before, self._free())
         return found
 
     def _free(self) -> dict[str, dict[int, Ints]]:

@@ -178,7 +178,7 @@ def _stays(workload: Workload, terms: MoveTerms, now: float) -> str | None:
     if terms.moving:
         return "on its way to another place"
     if workload.one_pod or workload.replaces or workload.gang is not None:
-        return "of plain pods, which nothing starts anew, or of an elastic job that grows"
+        return "of plain pods, which nothing recreates, or of an elastic job that grows"
     return WITHIN_MINIMUM if now < _undisturbed_until(terms, workload.admitted) else None
 
 

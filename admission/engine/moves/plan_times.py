@@ -1,11 +1,11 @@
 """When moves are planned for a waiting workload: after its first wait for a place, then after pauses that double.
 
-Earlier if its moves may have become possible: at once after a change of what may be moved, or when a budget or a minimum run
-time opens; and after a quarter of the pause if capacity has become free since, which happens all the time in a large cluster.
-Never sooner than `FIRST_PAUSE` after its last plan. Workloads whose time has come anyway go before those, so that a user who
-changes annotations all the time delays nobody.
+The next plan comes earlier if moves may have become possible: at once after a change of what may be moved, or when a budget or
+a minimum run time opens; and after a quarter of the pause if capacity has become free since, which happens all the time in a
+large cluster. It never comes within `FIRST_PAUSE` of the last one. Workloads whose pause has ended go before those, so that a
+user who changes annotations all the time delays nobody.
 
-The controller and the simulation keep one. Times are in epoch seconds.
+The controller and the simulation each have a `PlanTimes`. Times are in epoch seconds.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class PlanTimes:
         self._planned[key] = now
 
     def sooner(self, key: str, at: float) -> None:
-        """Makes the next plan at this time already, if one was made before."""
+        """Brings the next plan forward to this time, if one was made before."""
         if (planned := self._planned.get(key)) is None:
             return
         at = max(at, planned + FIRST_PAUSE)
@@ -63,12 +63,12 @@ class PlanTimes:
             self._early[key] = at
 
     def all_sooner(self, at: float) -> None:
-        """Makes all plans sooner."""
+        """Brings all next plans forward to this time."""
         for key in self._planned:
             self.sooner(key, at)
 
     def room_freed(self, now: float) -> None:
-        """Makes all plans sooner, since capacity has become free."""
+        """Brings all next plans forward, since capacity has become free."""
         for key, planned in self._planned.items():
             self.sooner(key, max(now, planned + (self._due[key] - planned) * SHARE_OF_PAUSE))
 
@@ -91,7 +91,7 @@ class PlanTimes:
         return min((self.time_of(key) for key in self._due if key not in held), default=None)
 
     def _forget(self) -> None:
-        """Forgets the workloads that wait no longer."""
+        """Forgets the workloads that no longer wait."""
         for kept in (self._due, self._planned, self._pauses, self._early):
             for gone in [key for key in kept if key not in self._queues]:
                 kept.pop(gone)

@@ -1,12 +1,12 @@
-"""Branch and bound for the cheapest set of movers whose going makes room for a gang in one domain.
+"""Branch and bound for the cheapest set of movers that makes room for a gang in one domain by leaving it.
 
 A set costs (device-seconds lost, number of moves), compared in this order. The capacity that each mover frees is counted
 (topology/eviction_gains.py); a set that frees enough counts only after all places were found (holding.py).
 
 Domains are searched in the order of their floor, a lower bound of every set there: the movers that are in every set, because
-too little is free even if all others go, and the cheapest fraction of the others, by cost per unit of capacity, that frees the
-rest. Sets that could not be cheaper than the best one are not examined. Of equal sets the first one wins: in the domain of the
-first name, and there in the order of cost per unit, then of names.
+too little is free even if all others leave, and the cheapest fraction of the others, by cost per unit of capacity, that frees
+the rest. Sets that could not be cheaper than the best one are not examined. Of equal sets the first one wins: in the domain of
+the first name, and there in the order of cost per unit, then of names.
 
 If the gang consists of slices that must each stay in a part of the domain, such as a rack of a block, room in the domain says
 little. Then the floor is by parts, and sets that empty the cheapest parts are tried first (slices.py).
@@ -42,15 +42,15 @@ MoveCost = tuple[int, int]
 FREE: Final[MoveCost] = (0, 0)
 PLACEMENT: Final = 25
 """A placement counts as so many examined sets."""
-MOST_FIRST: Final = 4
-"""First sets of a domain for a gang of slices (slices.py)."""
-MOST_MORE: Final = 8
-"""Movers that are tried besides those of a set without places."""
+MOST_FIRST_SETS: Final = 4
+"""Sets of a domain that are tried first for a gang of slices (slices.py)."""
+MOST_ADDED: Final = 8
+"""Movers that are tried in addition to a set whose movers have no places."""
 
 
 @dataclass(slots=True)
 class BestMoves:
-    """The best set so far, the budget, the floors of what is not proved, and whether room for movers was what lacked.
+    """The best set so far, the budget, the floors of what is not proved, and whether some set lacked room for its movers.
 
     `failed` has the sets for whose movers no places were found. `pause` is called between two sets.
     """
@@ -134,7 +134,7 @@ class DomainSearch:
             self.floor = None if least is None else max(self.floor, (least, 1))
 
     def _of_every_set(self, line: Sequence[Mover]) -> list[Mover]:
-        """Returns the movers without whose going too little is free even if all others go."""
+        """Returns the movers that every set has: without them too little is free, even if all others leave."""
         keys = dict.fromkeys(mover.key for mover in line)
         for key in keys:
             self.domain.evict(key)
@@ -184,7 +184,7 @@ class DomainSearch:
     def _by_slices(self, holding: Holding, best: BestMoves) -> None:
         """Tries sets that empty the cheapest parts for the gang's slices; a mover without a place stays with its parts."""
         slices, without, movers = self.domain.slices, set[int](), (*self._must, *self._line)
-        for _ in range(MOST_FIRST):
+        for _ in range(MOST_FIRST_SETS):
             chosen = first_set(self.domain, movers, without)
             cost = _cost(chosen)
             if slices is None or not chosen or best.spent or not best.beaten_by(cost):
@@ -252,7 +252,7 @@ class DomainSearch:
             for mover in (*self._must, *self._line)
             if mover.key not in keys and used[queue := _queue(mover)] < self._left.get(queue, used[queue] + 1)
         )
-        return nsmallest(MOST_MORE, found, key=lambda mover: (mover.weight, mover.key, mover.claim is None))
+        return nsmallest(MOST_ADDED, found, key=lambda mover: (mover.weight, mover.key, mover.claim is None))
 
 
 def _queue(mover: Mover) -> str:

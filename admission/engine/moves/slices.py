@@ -1,6 +1,6 @@
 """Sets of movers for a gang whose slices must each stay in one part of a domain, such as in a rack of a block.
 
-Room for so many pods of the gang in the domain says little there: it must be in few parts. So the work that any set loses is
+Enough room in the whole domain is not enough there: it must be in few parts. So the work that any set loses is
 bounded by parts: a mover's loss is divided among the parts in proportion to what it frees there, and the cheapest parts are
 taken. The same figures give a first set to try, without which the search would go through sets that leave every part in use.
 """
@@ -24,13 +24,13 @@ def lacks_slices(domain: CandidateDomain) -> bool:
 
 
 def least_loss(slices: SliceCounts, movers: Iterable[Mover]) -> int | None:
-    """Returns a lower bound of the device-seconds that movers lose whose going makes room for the slices; None if none do."""
+    """Returns a lower bound of the work (device-seconds) lost to make room for the slices; None if no movers can."""
     found = _cheapest_parts(slices, movers, ())
     return None if found is None else found[0]
 
 
 def first_set(domain: CandidateDomain, movers: Sequence[Mover], without: Collection[int]) -> tuple[Mover, ...]:
-    """Returns movers whose going makes room for the slices, none of them needless; empty if none was found.
+    """Returns movers that make room for the slices by leaving, none of them needless; empty if none were found.
 
     No mover is counted as gone before and afterwards. The parts in `without` are left as they are.
     """
@@ -95,7 +95,7 @@ def _lightest(movers: Iterable[Mover]) -> list[Mover]:
 
 
 def _prices(slices: SliceCounts, holds: int, shares: Iterable[tuple[int, int]]) -> Iterator[int]:
-    """Yields what the first slice in a part loses at least, the second one besides it, and so on, as far as they may have room.
+    """Yields the least loss for the first slice in a part, then what each further one adds, as far as there may be room.
 
     `shares` are (share of the loss, units that it frees) of each mover there, of which fractions are taken.
     """
