@@ -1,12 +1,11 @@
 """Tells each waiting Workload when it is expected to start, as an interval with its confidence.
 
 It learns run times from Workloads that finish and how well forecasts hold from those that start; run_time_keeper.py keeps
-both over restarts. Every
-`period` seconds it forecasts all waiting workloads (engine/forecast) in turns of the loop, and rests so that it takes
-at most a twentieth of it. The condition `stowage.dev/ExpectedStart` is written after a wait of `first` seconds, and again only
-when an end of the interval moved by a quarter of the time that is left, at least a minute; at most `_WRITES` Workloads per
-round, so that a change of the cluster is no burst of writes. Reserving quota removes it, and so does a forecast that finds no
-start. No event, no decision depends on it.
+both over restarts. Every `period` seconds it forecasts all waiting workloads (engine/forecast) in turns of the loop, and rests
+so that it takes at most a twentieth of it. The condition `stowage.dev/ExpectedStart` is written after a wait of `first`
+seconds, and again only when an end of the interval moved by a quarter of the time that is left, at least a minute, or its
+confidence by 5 %; at most `_WRITES` Workloads per round, so that a change of the cluster is no burst of writes. Reserving quota
+removes it, and so does a forecast that finds no start. No event, no decision depends on it.
 """
 
 from __future__ import annotations
@@ -50,6 +49,7 @@ _WRITES: Final = 20
 _INTERRUPTIONS: Final = 3
 _MATERIAL: Final = 0.25
 _LEAST_MOVE: Final = 60.0
+_MATERIAL_CONFIDENCE: Final = 0.05
 _RELIABLE: Final = 0.75
 """The confidence of a latest start, whatever the earliest one is, from which it keeps moves away."""
 
@@ -216,8 +216,10 @@ def _time(at: int) -> str:
 
 
 def _moved(before: StartForecast, one: StartForecast, now: float) -> bool:
-    """Reports whether the interval moved enough to be written again."""
+    """Reports whether the interval or its confidence moved enough to be written again."""
     if (before.latest is None) != (one.latest is None):
+        return True
+    if one.latest is not None and abs(before.confidence - one.confidence) >= _MATERIAL_CONFIDENCE:
         return True
     left = max(before.earliest, before.latest or 0.0) - now
     enough = max(_LEAST_MOVE, _MATERIAL * left)

@@ -46,7 +46,7 @@ _PAUSE: Final = 5.0
 class StoredRunTimes(msgspec.Struct):
     """`until` (epoch seconds): Workloads that finished by then are counted. `kinds`: the one used longest ago first.
 
-    `forecasts`: how well forecasts held, a StoredCalibrations.
+    `forecasts`: how well forecasts held (stored_calibrations.py).
     """
 
     until: float = 0.0

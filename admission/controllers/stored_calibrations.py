@@ -9,44 +9,50 @@ from typing import Annotated
 
 import msgspec
 
-from admission.engine.forecast.calibration import WIDEST, WINDOW, Calibration, Calibrations
+from admission.engine.forecast.calibration import QUEUES, WIDEST, WINDOW, Calibration, Calibrations
 
 _Early = Annotated[float, msgspec.Meta(ge=0, le=1)]
 _Late = Annotated[float, msgspec.Meta(ge=1, le=WIDEST)]
-_Bounded = msgspec.Meta(max_length=WINDOW)
+_Ratios = msgspec.Meta(max_length=WINDOW)
+_Held = Annotated[str, msgspec.Meta(max_length=WINDOW, pattern="^[01]*$")]
+_Name = Annotated[str, msgspec.Meta(max_length=253)]
 
 
 class StoredCalibration(msgspec.Struct):
-    """A Calibration."""
+    """A Calibration. Ratios have three digits; `held` is a text with 1 for each start that was in its interval, else 0."""
 
-    early: Annotated[list[_Early], _Bounded] = []
-    late: Annotated[list[_Late], _Bounded] = []
-    held: Annotated[list[bool], _Bounded] = []
-
-    @classmethod
-    def of(cls, one: Calibration) -> StoredCalibration:
-        """Returns what is stored of it: four digits of a ratio."""
-        return cls([round(each, 4) for each in one.early], [round(each, 4) for each in one.late], list(one.held))
-
-    def read(self) -> Calibration:
-        """Returns the record."""
-        return Calibration(tuple(self.early), tuple(self.late), tuple(self.held))
+    queue: _Name = ""
+    placed: bool = False
+    early: Annotated[list[_Early], _Ratios] = []
+    late: Annotated[list[_Late], _Ratios] = []
+    held: _Held = ""
 
 
-class StoredCalibrations(msgspec.Struct):
-    """Calibrations."""
-
-    quota: StoredCalibration = msgspec.field(default_factory=StoredCalibration)
-    placed: StoredCalibration = msgspec.field(default_factory=StoredCalibration)
+_Stored = Annotated[list[StoredCalibration], msgspec.Meta(max_length=QUEUES + 2)]
 
 
 def stored_calibrations(known: Calibrations) -> str:
-    """Returns the records as JSON."""
-    both = StoredCalibrations(StoredCalibration.of(known.quota), StoredCalibration.of(known.placed))
-    return msgspec.json.encode(both).decode()
+    """Returns the records as JSON, the one that was used last at the end."""
+    records = [
+        StoredCalibration(
+            queue,
+            placed,
+            [round(each, 3) for each in record.early],
+            [round(each, 3) for each in record.late],
+            "".join("01"[held] for held in record.held),
+        )
+        for (queue, placed), record in known.records.items()
+    ]
+    return ",\n".join(msgspec.json.encode(one).decode() for one in records).join("[]")
 
 
 def calibrations_in(text: msgspec.Raw) -> Calibrations:
     """Returns the records. Raises one of api.kube.decode.DECODE_ERRORS."""
-    both = msgspec.json.decode(text, type=StoredCalibrations)
-    return Calibrations(both.quota.read(), both.placed.read())
+    return Calibrations(
+        {
+            (one.queue, one.placed): Calibration(
+                tuple(one.early), tuple(one.late), tuple(each == "1" for each in one.held)
+            )
+            for one in msgspec.json.decode(text, type=_Stored)
+        }
+    )

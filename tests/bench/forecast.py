@@ -194,15 +194,15 @@ def run(jobs: int = 3000, seed: int = 1) -> None:
         "racks": racked(jobs, seed),
         f"racks at a load of {OVERLOAD}": racked(jobs // 2, seed, OVERLOAD),
     }
-    for name, world in traces.items():
+    for title, world in traces.items():
         simulate(world)
-        print(f"{name}: {len(world.seen)} of {len(world.seconds)} jobs waited and were forecast")
+        print(f"{title}: {len(world.seen)} of {len(world.seconds)} jobs waited and were forecast")
         counted = world.seen[len(world.seen) // 5 :]
         for kind in sorted({rack for _, _, _, rack in counted}):
             _print_calibration([each for each in counted if each[3] == kind], "require a rack" if kind else "others")
-        for placed in sorted({one.placed for _, _, one, _ in world.seen}):
-            early, late = world.calibrations.of(placed=placed).factors()
-            print(f"  at the end first starts are multiplied by {early:.2f} and last ones by {late:.2f}")
+        for name, placed in sorted({(one.queue, one.placed) for _, _, one, _ in world.seen}):
+            early, late = world.calibrations.of(name, placed=placed).factors()
+            print(f"  at the end of queue {name}: first starts times {early:.2f}, last ones times {late:.2f}")
     seconds, longest = cost(seed)
     print(f"  by quota: {seconds:.2f} CPU s; at most {longest * 1000:.1f} ms between two pauses")
     running, seconds, longest = cost_on_nodes(seed)

@@ -8,13 +8,14 @@ Ratios are to the ends in the replays and not to those that were told: a workloa
 not widen later ones again for what they have learned meanwhile.
 
 The confidence that is stated is what was measured: the part of the last intervals that held, once `_FEW` are known.
-Workloads that are placed on a topology have a record of their own: other things delay them.
+Each ClusterQueue has a record of its own, since one may be overloaded and others not, and so have workloads that are placed on
+a topology, since other things delay them. Until `_FEW` starts of a queue are known it goes by those of all queues.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from math import ceil, inf
 from typing import Final, TypeVar
 
@@ -24,6 +25,10 @@ _MISSES: Final = (1 - CONFIDENCE) / 2 * 0.5
 """The part that may be beyond each end: half of what is left, since late workloads are known only when they have started."""
 WINDOW: Final = 200
 """Starts that a record has, the last ones."""
+ALL: Final = ""
+"""Stands for all queues."""
+QUEUES: Final = 32
+"""Records of single queues that are kept."""
 _BEYOND: Final = 1.5
 """How far beyond the worst ratio an end goes while too few are known for the quantile."""
 WIDEST: Final = 150.0
@@ -41,15 +46,16 @@ T = TypeVar("T")
 class StartForecast:
     """When a workload starts, in epoch seconds; `latest` is None if no bound is known. `confidence` is that of the interval.
 
-    `placed`: it needs a place on a topology, which has a calibration of its own. `made` is when it was made; `first` and `last`
-    are the ends in the replays, `until` is the widened latter, also where `latest` does not tell it: they are what the start
-    is compared with. Both are infinite where something unknown decides.
+    `placed`: it needs a place on a topology. `queue` is its ClusterQueue. The rest is what the start is compared with: `made`
+    is when it was forecast, `first` and `last` are the ends in the replays, and `until` is the widened latter, also where
+    `latest` does not tell it. Both are infinite where something unknown decides.
     """
 
     earliest: float
     latest: float | None
     confidence: float
     placed: bool = False
+    queue: str = ""
     made: float = 0.0
     first: float = 0.0
     last: float = inf
@@ -96,26 +102,37 @@ class Calibration:
         return 1 / _quantile([1 / max(each, 1 / WIDEST) for each in self.early]), _quantile(self.late)
 
 
+RecordKey = tuple[str, bool]
+"""ClusterQueue (empty: all), and whether a place on a topology is needed."""
+
+
 @dataclass(frozen=True, slots=True)
 class Calibrations:
-    """The records of workloads that quota alone holds up (`quota`), and of those that need a place on a topology."""
+    """The records: those of all queues, and of the `QUEUES` in which something started last."""
 
-    quota: Calibration = Calibration()
-    placed: Calibration = Calibration()
+    records: Mapping[RecordKey, Calibration] = field(default_factory=dict)
 
-    def of(self, *, placed: bool) -> Calibration:
-        """Returns the record of such workloads."""
-        return self.placed if placed else self.quota
+    def of(self, queue: str, *, placed: bool) -> Calibration:
+        """Returns the record by which such workloads of the ClusterQueue go."""
+        own = self.records.get((queue, placed))
+        if own is not None and own.share is not None:
+            return own
+        return self.records.get((ALL, placed), Calibration())
 
     def after(self, start: float, told: StartForecast) -> Calibrations:
         """Returns the records after one more start (epoch seconds) of a workload that had been told this."""
-        record = self.of(placed=told.placed).after(start, told)
-        return replace(self, placed=record) if told.placed else replace(self, quota=record)
+        records = dict(self.records)
+        for key in dict.fromkeys(((ALL, told.placed), (told.queue, told.placed))):
+            records[key] = records.pop(key, Calibration()).after(start, told)
+        own = [key for key in records if key[0] != ALL]
+        for key in own[:-QUEUES]:
+            del records[key]
+        return Calibrations(records)
 
     @property
     def held(self) -> float | None:
         """The part of the last starts that were in their interval; None if none is known."""
-        both = self.quota.held + self.placed.held
+        both = [held for (queue, _), record in self.records.items() if queue == ALL for held in record.held]
         return sum(both) / len(both) if both else None
 
 

@@ -27,7 +27,7 @@ from typing import Final
 import numpy as np
 
 from admission.engine.forecast.agenda import Ends, Line, Started
-from admission.engine.forecast.calibration import Calibrations, StartForecast, widened
+from admission.engine.forecast.calibration import Calibrations, RecordKey, StartForecast, widened
 from admission.engine.forecast.draws import Draws, Run
 from admission.engine.forecast.inputs import Choices, ForecastInputs, Running, Usage, Waiting
 from admission.engine.forecast.rooms import Rooms, Stay, Taken
@@ -85,17 +85,21 @@ class _Teller:
     """Makes the forecasts of one moment from so many replays."""
 
     def __init__(self, learned: Calibrations, now: float, replays: int) -> None:
-        self._now = now
-        records = {placed: learned.of(placed=placed) for placed in (False, True)}
-        self._by_record = {
-            placed: (record.factors(), record.confidence(replays), record.reliable)
-            for placed, record in records.items()
-        }
+        self._learned, self._now, self._replays = learned, now, replays
+        self._by_record: dict[RecordKey, tuple[tuple[float, float], float, bool]] = {}
+
+    def _of(self, one: Waiting) -> tuple[tuple[float, float], float, bool]:
+        """Returns how the ends are widened, the confidence, and whether a latest start is told."""
+        key = (one.queue, one.placed)
+        if key not in self._by_record:
+            record = self._learned.of(one.queue, placed=one.placed)
+            self._by_record[key] = record.factors(), record.confidence(self._replays), record.reliable
+        return self._by_record[key]
 
     def told(self, one: Waiting, first: float, last: float) -> StartForecast:
         """Returns the forecast of a workload with this first and last start in the replays, in seconds from now."""
         now = self._now
-        factors, confidence, reliable = self._by_record[one.placed]
+        factors, confidence, reliable = self._of(one)
         early, late = widened(first, last, factors)
         if promised := one.reserved is not None and one.reserved > now:
             late = min(late, one.reserved - now)
@@ -103,7 +107,15 @@ class _Teller:
             last = late = inf
         latest = now + late if late < inf and (reliable or promised) else None
         return StartForecast(
-            now + min(early, late), latest, confidence, one.placed, now, now + first, now + last, now + late
+            now + min(early, late),
+            latest,
+            confidence,
+            one.placed,
+            one.queue,
+            now,
+            now + first,
+            now + last,
+            now + late,
         )
 
 

@@ -16,7 +16,7 @@ from admission.controllers import conditions
 from admission.controllers.cluster_view import Views
 from admission.controllers.forecaster import Forecaster, ForecastLimits, wording
 from admission.controllers.run_time_keeper import RunTimeKeeper
-from admission.engine.forecast.calibration import StartForecast
+from admission.engine.forecast.calibration import Calibration, Calibrations, StartForecast
 from admission.engine.model import Flavor
 from admission.world.workload_facts import expected_start
 from api.kube.client import Kube, PatchKind
@@ -49,6 +49,7 @@ class ForecasterSetup:
     cluster: Cluster
     views: _ForecasterViews
     forecaster: Forecaster
+    learned: RunTimeKeeper
     now: float = NOW
 
     async def condition(self, name: str = "w") -> Condition | None:
@@ -95,7 +96,7 @@ async def site(folder: Path, *finished: dict[str, Any], limit: float | None = LI
 
         learned = RunTimeKeeper(kube, EventRecorder(kube, "stowage"), "stowage-system", 300.0, now)
         forecaster = Forecaster(kube, cast("Views", views), cluster.ledger, cluster.queues, learned, limits, now)
-        here.append(ForecasterSetup(kube, cluster, views, forecaster))
+        here.append(ForecasterSetup(kube, cluster, views, forecaster, learned))
         task = asyncio.create_task(views.workloads.run())
         stack.callback(task.cancel)
         await views.workloads.synced(60)
@@ -117,6 +118,28 @@ async def test_a_waiting_workload_is_told_once_and_again_only_when_it_moves(tmp_
         here.cluster.tell(replace(running, time_limit=5 * LIMIT))
         await here.forecaster.round()
         assert await here.version() != before
+
+
+@pytest.mark.parametrize(
+    ("held", "says"),
+    [
+        pytest.param(16, ", with 80% confidence", id="the measured confidence"),
+        pytest.param(14, "or later; no latest start is known", id="too seldom"),
+    ],
+)
+async def test_what_was_measured_meanwhile_is_told(tmp_path: Path, held: int, says: str) -> None:
+    """Issue 21, 3."""
+    async with site(tmp_path) as here:
+        await here.forecaster.round()
+        first = await here.condition()
+        assert first is not None
+        assert first.message.endswith(", with 90% confidence")
+        record = Calibration(held=tuple(number < held for number in range(20)))
+        here.learned.calibrations = Calibrations({("q", False): record})
+        await here.forecaster.round()
+        told = await here.condition()
+        assert told is not None
+        assert told.message.endswith(says)
 
 
 async def test_what_is_no_longer_expected_is_no_longer_told(tmp_path: Path) -> None:

@@ -98,23 +98,25 @@ async def test_how_well_forecasts_held_is_known_after_a_restart(tmp_path: Path) 
     async with place(tmp_path) as here:
         before = here.keeper()
         for late, placed in ((30.0, False), (500.0, False), (4000.0, True)):
-            told = StartForecast(NOW + 5, NOW + 100, 0.9, placed, NOW, NOW + 5, NOW + 100, NOW + 100)
+            told = StartForecast(NOW + 5, NOW + 100, 0.9, placed, "q", NOW, NOW + 5, NOW + 100, NOW + 100)
             before.compare(NOW + late, told)
         await before.save()
         after = here.keeper()
         assert await after.load()
         assert after.calibrations == before.calibrations
-        assert after.calibrations.of(placed=True).factors() == (1, 60)
+        assert after.calibrations.of("q", placed=True).factors() == (1, 60)
 
 
 @pytest.mark.parametrize(
     "forecasts",
     [
         pytest.param("7", id="a number"),
-        pytest.param('{"quota": {"late": [1e300]}}', id="a huge ratio"),
-        pytest.param('{"quota": {"early": [-1]}}', id="a negative ratio"),
-        pytest.param('{"placed": {"held": [true, "no"]}}', id="a text"),
-        pytest.param(json.dumps({"placed": {"held": [True] * 201}}), id="too many"),
+        pytest.param('[{"late": [1e300]}]', id="a huge ratio"),
+        pytest.param('[{"early": [-1]}]', id="a negative ratio"),
+        pytest.param('[{"held": "012"}]', id="another digit"),
+        pytest.param(json.dumps([{"queue": "q" * 254}]), id="a long name"),
+        pytest.param(json.dumps([{"held": "1" * 201}]), id="too many starts"),
+        pytest.param(json.dumps([{}] * 35), id="too many queues"),
     ],
 )
 async def test_a_record_of_forecasts_that_somebody_edited_is_told_and_left_out(tmp_path: Path, forecasts: str) -> None:

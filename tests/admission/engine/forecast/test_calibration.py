@@ -16,9 +16,9 @@ from tests.budgets import quick
 MADE = 1e9
 
 
-def told(first: float, last: float, *, placed: bool = False) -> StartForecast:
+def told(first: float, last: float, *, placed: bool = False, queue: str = "q") -> StartForecast:
     """Returns a forecast with these ends, in seconds from `MADE`, in the replays and as it was told."""
-    return StartForecast(MADE + first, MADE + last, 0.9, placed, MADE, MADE + first, MADE + last, MADE + last)
+    return StartForecast(MADE + first, MADE + last, 0.9, placed, queue, MADE, MADE + first, MADE + last, MADE + last)
 
 
 def record_of(waits: Iterable[float], first: float = 100.0, last: float = 1000.0) -> Calibration:
@@ -63,7 +63,7 @@ def test_where_later_arrivals_make_all_waits_longer_by_the_same_law_nine_of_ten_
         last = draw.uniform(100, 10_000)
         wait = last * slow * draw.lognormvariate(0, 0.5)
         early, late = widened(last / 2, last, record.factors())
-        one = StartForecast(MADE + early, MADE + late, 0.9, False, MADE, MADE + last / 2, MADE + last, MADE + late)
+        one = StartForecast(MADE + early, MADE + late, 0.9, False, "q", MADE, MADE + last / 2, MADE + last, MADE + late)
         record = record.after(MADE + wait, one)
         held += number >= 100 and early <= wait <= late
     assert held >= 0.87 * 300
@@ -87,7 +87,7 @@ def test_the_confidence_is_what_was_measured(waits: list[float], confidence: flo
 
 
 def test_what_was_told_without_a_latest_start_says_nothing_about_it() -> None:
-    one = StartForecast(MADE + 10, None, 0.9, False, MADE, MADE + 10)
+    one = StartForecast(MADE + 10, None, 0.9, made=MADE, first=MADE + 10)
     record = Calibration()
     for _ in range(30):
         record = record.after(MADE + 5000, one)
@@ -98,8 +98,26 @@ def test_other_things_delay_workloads_that_need_a_place() -> None:
     found = Calibrations()
     for _ in range(20):
         found = found.after(MADE + 100, told(0.0, 50.0, placed=True)).after(MADE + 10, told(0.0, 50.0))
-    assert found.of(placed=True).factors()[1] > found.of(placed=False).factors()[1] == 1
+    assert found.of("q", placed=True).factors()[1] > found.of("q", placed=False).factors()[1] == 1
     assert found.held == 0.5
+
+
+def test_an_overloaded_queue_does_not_widen_the_intervals_of_another_once_that_is_known() -> None:
+    found = Calibrations()
+    for _ in range(20):
+        assert found.of("calm", placed=False) == found.of("busy", placed=False), "too few are known"
+        found = found.after(MADE + 5000, told(10.0, 1000.0, queue="busy"))
+        found = found.after(MADE + 500, told(10.0, 1000.0, queue="calm"))
+    ends = {queue: widened(10.0, 1000.0, found.of(queue, placed=False).factors()) for queue in ("busy", "calm", "new")}
+    assert ends == {"busy": (10, 7500), "calm": (10, 1000), "new": (10, 5000)}
+    assert [found.of(queue, placed=False).reliable for queue in ends] == [False, True, False]
+
+
+def test_records_of_many_queues_are_bounded() -> None:
+    found = Calibrations()
+    for number in range(500):
+        found = found.after(MADE + 5000, told(0.0, 50.0, queue=f"q{number}", placed=number % 2 == 0))
+    assert len(found.records) == 34, "of all queues, with a place and without; and the last 32"
 
 
 @given(waits=st.lists(st.floats(allow_nan=False), max_size=250), last=st.floats(0, 1e300) | st.just(inf))

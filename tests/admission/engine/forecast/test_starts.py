@@ -129,7 +129,7 @@ def test_a_reserved_start_is_the_latest() -> None:
 def test_while_past_intervals_seldom_held_no_latest_start_is_told(held: int, latest: float | None) -> None:
     made = world([workload("a", 1, 4), workload("b", 1, 4, queued=1.0)])
     record = Calibration(held=tuple(number < held for number in range(20)))
-    found = told(made, HUNDRED, Calibrations(record))["b"]
+    found = told(made, HUNDRED, Calibrations({("", False): record}))["b"]
     assert found.latest == latest
     assert (found.earliest, found.until, found.confidence) == (NOW + 100, NOW + 100, held / 20)
 
@@ -138,7 +138,7 @@ def test_a_reserved_start_is_told_whatever_was_missed_before() -> None:
     made = world([workload("a", 1, 4), workload("b", 1, 4, queued=1.0)])
     inputs = inputs_of(made.ledger, made.queues, NOW, lambda job: HUNDRED.estimate(run_kind("ns/q", "Job", job.key)))
     promised = tuple(replace(one, reserved=NOW + 60) for one in inputs.waiting)
-    found = forecast(replace(inputs, waiting=promised), Calibrations(Calibration(held=(False,) * 20)))
+    found = forecast(replace(inputs, waiting=promised), Calibrations({("", False): Calibration(held=(False,) * 20)}))
     assert found["b"].latest == NOW + 60
 
 
@@ -195,7 +195,7 @@ def test_intervals_are_ordered_and_begin_no_earlier_than_now(
     known = RunTimes()
     for seconds in runs:
         known.record(run_kind("ns/q", "Job", "w"), seconds)
-    first, second = (told(world(jobs), known, Calibrations(Calibration(late=(late,)))) for _ in range(2))
+    first, second = (told(world(jobs), known, Calibrations({("", False): Calibration(late=(late,))})) for _ in range(2))
     assert first == second
     for one in first.values():
         assert one.latest is not None
