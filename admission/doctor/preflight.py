@@ -6,8 +6,9 @@ Each entry is a check like those of an installation, over the same view; its com
 from __future__ import annotations
 
 import itertools
+import json
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any, Final
 
 import yaml
@@ -31,14 +32,18 @@ from api.kube.resources import (
     DEPLOYMENTS,
     WORKLOADS,
 )
-from api.kube.unsupported_keys import MANAGED_FRAMEWORKS, answer_for
+from api.kube.unsupported_keys import MANAGED_FRAMEWORKS, answer_for, is_missing
 from api.manifests import parsed
 from api.names import GROUP, MULTIKUEUE, PROVISIONING, STOWAGE
 from api.untrusted_text import bounded
 
+_SETTINGS: Final = "config/manager/settings/admission.yaml"
 _FILE: Final = "controller_manager_config.yaml"
 _BOOLEANS: Final = frozenset(("true", "false"))
 _CONVERTED: Final = frozenset(("v1beta1", "v1beta2"))
+_POLICY, _STRATEGY = "concurrentAdmissionPolicy", "admissionChecksStrategy"
+_MOST_PATCHED: Final = 5
+"""Queues that one command changes; of more the operator gets the names."""
 _OF_KUEUE_ALONE: Final = frozenset(
     (
         *("apiVersion", "kind", "namespace", "health", "metrics", "webhook", "leaderElection", "clientConnection"),
@@ -104,8 +109,13 @@ def _unknown(name: str, given: dict[str, Any]) -> Iterator[Finding]:
     except ValidationError as bad:
         for error in bad.errors():
             path = ".".join(to_camel(str(part)) if "_" in str(part) else str(part) for part in error["loc"])
-            what = answer_for(error["loc"]) if error["type"] == "extra_forbidden" else error["msg"]
-            yield Finding(name, f"{path}: {what}", f"# leave {path} out of config/manager/settings/admission.yaml")
+            is_unknown = error["type"] == "extra_forbidden"
+            what = answer_for(error["loc"]) if is_unknown else error["msg"].removeprefix("Value error, ")
+            leave = is_unknown and is_missing(what)
+            command = (
+                f"# leave {path} out of {_SETTINGS}" if leave else f"# in {_SETTINGS} write what this says of {path}"
+            )
+            yield Finding(name, f"{path}: {what}", command)
     except InvalidObject as bad:
         yield Finding(name, str(bad), "# correct it")
 
@@ -148,20 +158,47 @@ def _kind(owner: Obj) -> tuple[str, str]:
 
 def _fields(view: View) -> Iterator[Finding]:
     for queue in view.of(CLUSTER_QUEUES):
-        field = "concurrentAdmissionPolicy"
-        if spec_of(queue).get(field):
-            command = view.command("patch", "clusterqueue", name_of(queue), "--type=merge", "-p", _without(field))
-            yield Finding(f"ClusterQueue {name_of(queue)}", f"spec.{field} has no effect", command)
-    for check in view.of(ADMISSION_CHECKS):
-        controller = str(spec_of(check).get("controllerName") or "")
-        if controller in (MULTIKUEUE, PROVISIONING):
-            command = view.command("delete", "admissioncheck", name_of(check))
-            what = f"is of {controller}, which is not implemented: queues that name it stay inactive"
-            yield Finding(f"AdmissionCheck {name_of(check)}", what, command)
+        if spec_of(queue).get(_POLICY):
+            patch = _patched(view, name_of(queue), {_POLICY: None})
+            command = f"# Kueue refuses every change of it: when its webhooks are deleted, run {patch}"
+            yield Finding(f"ClusterQueue {name_of(queue)}", f"spec.{_POLICY} has no effect", command)
+    missing = {name_of(check): controller for check in view.of(ADMISSION_CHECKS) if (controller := _missing(check))}
+    for name, controller in missing.items():
+        what = f"is of {controller}, which is not implemented: queues that name it stay inactive"
+        yield Finding(f"AdmissionCheck {name}", what, _removal(view, name, missing))
 
 
-def _without(field: str) -> str:
-    return f'{{"spec":{{"{field}":null}}}}'
+def _missing(check: Obj) -> str:
+    """Returns the controller of a check that Stowage does not implement, else an empty string."""
+    controller = str(spec_of(check).get("controllerName") or "")
+    return controller if controller in (MULTIKUEUE, PROVISIONING) else ""
+
+
+def _removal(view: View, check: str, missing: Collection[str]) -> str:
+    """Returns the commands that delete a check: Kueue keeps one until no queue names it.
+
+    A queue loses all that are `missing` at once, so that the command for another one does not bring this one back.
+    """
+    delete = view.command("delete", "admissioncheck", check)
+    users = [queue for queue in view.of(CLUSTER_QUEUES) if any(one["name"] == check for one in _checks(queue))]
+    if len(users) > _MOST_PATCHED:
+        names = listed([name_of(queue) for queue in users])
+        return f"# take it out of spec.admissionChecksStrategy of the ClusterQueues {names}, then run {delete}"
+    return " && ".join([*(_without(view, queue, missing) for queue in users), delete])
+
+
+def _without(view: View, queue: Obj, missing: Collection[str]) -> str:
+    left = [one for one in _checks(queue) if one["name"] not in missing]
+    return _patched(view, name_of(queue), {_STRATEGY: {"admissionChecks": left} if left else None})
+
+
+def _checks(queue: Obj) -> list[Obj]:
+    return (spec_of(queue).get(_STRATEGY) or {}).get("admissionChecks") or []
+
+
+def _patched(view: View, queue: str, spec: Obj) -> str:
+    body = json.dumps({"spec": spec}, separators=(",", ":"))
+    return view.command("patch", "clusterqueue", queue, "--type=merge", "-p", body)
 
 
 def _running(view: View) -> Iterator[Finding]:
@@ -187,7 +224,7 @@ CHECKS: Final = (
         "Kueue's Configuration, or the feature gates among its arguments, have settings that Stowage does not have, or with "
         "another name.",
         "A process of Stowage stops at an unknown key.",
-        "names the setting to leave out",
+        "names the setting to leave out, or to write otherwise",
         _settings,
     ),
     Check(
@@ -211,7 +248,8 @@ CHECKS: Final = (
         (CLUSTER_QUEUES, ADMISSION_CHECKS),
         "Queues use features that Stowage does not implement.",
         "The field has no effect, or the queue is inactive.",
-        "removes the field or the check",
+        "takes the check out of its queues, whose workloads then start without it, and deletes it; says when the field can be "
+        "removed",
         _fields,
     ),
     Check(

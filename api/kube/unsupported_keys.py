@@ -49,17 +49,21 @@ INSTEAD: Final[Mapping[str, str]] = {
     "controller.groupKindConcurrency": "workers are set by controller.jobWorkers and controller.workloadWorkers",
     **{f"{_GATES}{gate}": f"the setting for this is {setting}" for gate, setting in _SETTINGS_OF_GATES.items()},
     "health": "the address of health and metrics is healthHost and healthPort",
-    "integrations.externalFrameworks": f"{_NOT_HERE}: jobs of other controllers are admitted by their pods",
+    "integrations.externalFrameworks": f"{_NOT_HERE}: a JobKind declares the jobs of another controller",
     "integrations.frameworks": f"managed are, always, {MANAGED_FRAMEWORKS}; not managed are {', '.join(NOT_MANAGED)}: "
     "which namespaces are managed is managedJobsNamespaceSelector",
+    "integrations.podOptions": f"{_NOT_HERE}: managedJobsNamespaceSelector decides of pods too, by their namespace alone",
     "internalCertManagement": "webhook.certificates sets who provides the certificates",
     "leaderElection": "leader election is set by lease",
     "metrics.bindAddress": "the address of health and metrics is healthHost and healthPort",
     "metrics.customLabels": f"{_NOT_HERE}: metrics have names of queues and cohorts as labels, not the labels of these objects",
     "metrics.localQueueMetrics.localQueueSelector": "LocalQueues are measured all or none (metrics.localQueueMetrics.enable)",
     "multiKueue": f"{_NOT_HERE}: it admits jobs of one cluster",
+    "queueVisibility": f"{_NOT_HERE}: config/visibility serves positions in queues",
     "resources.deviceClassMappings": f"{_NOT_HERE}: devices count as resources of containers",
     "resources.quotaCheckStrategy": f"{_NOT_HERE}: resources that no flavor covers are refused, or excluded by their prefixes",
+    "tls": f"{_NOT_HERE}: the lowest version is TLS 1.2, with Python's choice of ciphers",
+    "waitForPodsReady.enable": "the switch is waitForPodsReady.enabled",
     "webhook.certDir": "the folder is webhook.certificateDir",
 }
 
@@ -67,6 +71,11 @@ _OTHER_FILE: Final = "the ungater and the other two processes have a file each"
 _OF_OTHERS: Final = frozenset(
     ("ungater", "placement", "controller", "webhook", "fairSharing", "admissionFairSharing", "metrics", "resources")
 )
+
+
+def is_missing(answer: str) -> bool:
+    """Reports whether an answer names nothing that takes the key's place."""
+    return answer.startswith((UNKNOWN, _NOT_HERE, _NO_GATE))
 
 
 def answer_for(where: Sequence[Any]) -> str:

@@ -168,7 +168,9 @@ POD_SET = {"name": "main", "count": 1, "template": pod_template("1")}
 STRANGE = named("Workload", "of-a-train", {"queueName": "lq", "podSets": [POD_SET]}, "v1beta2", namespace="default")
 STRANGE["metadata"]["ownerReferences"] = [OWNER]
 MULTI = named("AdmissionCheck", "multi", {"controllerName": MULTIKUEUE}, "v1beta2")
-POLICY = {"spec": {"concurrentAdmissionPolicy": {"migration": {"mode": "RetainFirstAdmission"}}}}
+USER = named("ClusterQueue", "elsewhere", {"namespaceSelector": {}, "admissionChecks": ["multi"]})
+POLICY = {"migration": {"mode": "RetainFirstAdmission"}}
+PARALLEL = named("ClusterQueue", "parallel", {"namespaceSelector": {}, "concurrentAdmissionPolicy": POLICY}, "v1beta2")
 
 
 def settings(cluster: ControlPlane, text: str) -> None:
@@ -184,12 +186,17 @@ HINDRANCES: dict[str, tuple[Callable[[ControlPlane], object], tuple[str, str]]] 
         ("kueue-settings", f"ConfigMap {kueue.NAMESPACE}/kueue-manager-config"),
     ),
     "a Workload of another kind": (lambda cluster: apply(cluster, STRANGE), ("kueue-kinds", "kind Train.example.com")),
-    "MultiKueue": (lambda cluster: apply(cluster, MULTI), ("kueue-fields", "AdmissionCheck multi")),
-    "a queue that migrates between flavors": (
-        lambda cluster: cluster.api.merge(f"/apis/{GROUP}/v1beta2/clusterqueues/{QUEUE}", POLICY),
-        ("kueue-fields", f"ClusterQueue {QUEUE}"),
+    "MultiKueue, which a queue names": (
+        lambda cluster: apply(cluster, MULTI, USER),
+        ("kueue-fields", "AdmissionCheck multi"),
     ),
 }
+
+
+def run(command: str, tools: Tools) -> int:
+    """The exit code of a command of the report, which kubectl on the PATH runs."""
+    path = f"{tools.program('kubectl').parent}:{os.environ['PATH']}"
+    return subprocess.run(command, shell=True, check=False, env={**os.environ, "PATH": path}, timeout=60).returncode
 
 
 @pytest.mark.parametrize(("makes", "named_"), HINDRANCES.values(), ids=HINDRANCES)
@@ -209,9 +216,26 @@ def test_a_hindrance_is_named_alone(
         cluster.api.merge(CONFIG_MAP, {"data": before})
         cluster.kubectl("delete", "workload", "of-a-train", "-n", "default", "--ignore-not-found")
     else:
-        path = f"{control_plane_tools.program('kubectl').parent}:{os.environ['PATH']}"
-        subprocess.run(found["command"], shell=True, check=True, env={**os.environ, "PATH": path})
+        assert run(found["command"], control_plane_tools) == 0
     assert preflight(cluster)[0] == 0
+
+
+def test_a_field_that_kueue_lets_nobody_change_is_removed_when_its_webhooks_are_gone(
+    cluster: ControlPlane, manager: ExitStack, control_plane_tools: Tools
+) -> None:
+    """As the report says: the guide deletes them in its first step."""
+    apply(cluster, PARALLEL)
+    code, told = preflight(cluster, "--json")
+    (found,) = json.loads(told)["findings"]
+    when, _, command = found["command"].partition(", run ")
+    assert (code, found["object"], when[0]) == (1, "ClusterQueue parallel", "#")
+    assert run(command, control_plane_tools) != 0
+    webhooks = f"{WEBHOOKS}/validatingwebhookconfigurations"
+    kept = cluster.api.get(f"{webhooks}/kueue-validating-webhook-configuration")
+    cluster.api.delete(f"{webhooks}/kueue-validating-webhook-configuration")
+    eventually("the queue can be changed", lambda: run(command, control_plane_tools) == 0)
+    assert preflight(cluster)[0] == 0
+    cluster.api.create(webhooks, {**kept, "metadata": {"name": kept["metadata"]["name"]}})
 
 
 # ---- there and back, as docs/guides/kueue.md says

@@ -431,6 +431,64 @@ async def test_preflight_says_that_kueue_is_in_another_namespace(
     assert "# stowage doctor --preflight --namespace kueue-system" in done.stdout
 
 
+@pytest.mark.parametrize(
+    ("configuration", "what", "command"),
+    [
+        pytest.param(
+            "waitForPodsReady: {timeout: 5m}",
+            "waitForPodsReady: timeout has no effect without enabled: say enabled: true, or false to leave it off",
+            "# in config/manager/settings/admission.yaml write what this says of waitForPodsReady",
+            id="a section that is on in Kueue when it is there",
+        ),
+        pytest.param(
+            "waitForPodsReady: {enable: false, timeout: 5m}",
+            "waitForPodsReady.enable: the switch is waitForPodsReady.enabled",
+            "# in config/manager/settings/admission.yaml write what this says of waitForPodsReady.enable",
+            id="a switch of v1beta1 with another name",
+        ),
+        pytest.param(
+            "queueVisibility: {updateIntervalSeconds: 5}",
+            "queueVisibility: Stowage does not have this: config/visibility serves positions in queues",
+            "# leave queueVisibility out of config/manager/settings/admission.yaml",
+            id="a section that only v1beta1 has",
+        ),
+    ],
+)
+async def test_preflight_says_whether_a_setting_is_left_out_or_written_otherwise(
+    server: FakeServer, kube: Kube, tmp_path: Path, configuration: str, what: str, command: str
+) -> None:
+    """Who left waitForPodsReady out would lose a feature that Kueue has on."""
+    await kueue(kube, f"{USUAL}\n{configuration}")
+    words = ("--preflight", "--json", "--kubeconfig", server.kubeconfig(tmp_path / "kubeconfig"))
+    (found,) = json.loads((await asyncio.to_thread(doctor, *words)).stdout)["findings"]
+    assert (found["what"], found["command"]) == (what, command)
+
+
+async def test_preflight_takes_a_check_out_of_its_queues_before_it_deletes_it(
+    server: FakeServer, kube: Kube, tmp_path: Path
+) -> None:
+    """Kueue keeps a check that a queue names, and kubectl waits for it. No command brings back what another one took away."""
+    await kueue(kube, USUAL)
+    for name, controller in (("multi", "multikueue"), ("capacity", "provisioning-request"), ("own", "example")):
+        spec = {"controllerName": f"kueue.x-k8s.io/{controller}"}
+        await create(kube, ADMISSION_CHECKS, {"metadata": {"name": name}, "spec": spec})
+    named = {"both": ("multi", "capacity"), "one": ("own", "multi"), **{f"many-{n}": ("capacity",) for n in range(6)}}
+    for name, checks in named.items():
+        strategy = {"admissionChecks": [{"name": check, "onFlavors": ["f"]} for check in checks]}
+        await create(kube, CLUSTER_QUEUES, healthy.queue(name, "f", admissionChecksStrategy=strategy))
+    words = ("--preflight", "--json", "--kubeconfig", server.kubeconfig(tmp_path / "kubeconfig"))
+    found = json.loads((await asyncio.to_thread(doctor, *words)).stdout)["findings"]
+    commands = {one["object"]: one["command"].split(" && ") for one in found}
+    assert commands.keys() == {"AdmissionCheck multi", "AdmissionCheck capacity"}
+    (told,) = commands["AdmissionCheck capacity"]
+    assert told.startswith("# take it out of spec.admissionChecksStrategy of the ClusterQueues both, many-0, many-1, ")
+    assert told.endswith("delete admissioncheck capacity")
+    first, second, last = commands["AdmissionCheck multi"]
+    assert """patch clusterqueue both --type=merge -p '{"spec":{"admissionChecksStrategy":null}}'""" in first
+    assert """'{"spec":{"admissionChecksStrategy":{"admissionChecks":[{"name":"own","onFlavors":["f"]}]}}}'""" in second
+    assert last.endswith("delete admissioncheck multi")
+
+
 async def test_preflight_names_what_stands_in_the_way(server: FakeServer, kube: Kube, tmp_path: Path) -> None:
     await kueue(kube, CONFIGURATION)
     check = {"controllerName": "kueue.x-k8s.io/multikueue"}
