@@ -8,4 +8,5 @@ agenda.py      what ends next, and what waits next, in a replay
 draws.py       the drawn run times
 rooms.py       the room on hosts and in domains during a replay
 calibration.py how often past intervals held, and how much wider the next ones must be
+teller.py      the interval that a workload is told
 """

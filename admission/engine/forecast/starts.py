@@ -27,10 +27,11 @@ from typing import Final
 import numpy as np
 
 from admission.engine.forecast.agenda import Ends, Line, Started
-from admission.engine.forecast.calibration import Calibrations, RecordKey, StartForecast, widened
+from admission.engine.forecast.calibration import Calibrations, StartForecast
 from admission.engine.forecast.draws import Draws, Run
 from admission.engine.forecast.inputs import Choices, ForecastInputs, Running, Usage, Waiting
 from admission.engine.forecast.rooms import Rooms, Stay, Taken
+from admission.engine.forecast.teller import Teller
 from admission.engine.journal import Journal
 from admission.engine.ledger import place_key
 from admission.engine.model import ClusterQueue, FlavorResource, QueueingStrategy
@@ -70,7 +71,7 @@ def forecast(
         if number >= _LEAST_REPLAYS and replay.work * (number + 1) / number > _BUDGET:
             break
         starts.append(replay.play(number))
-    teller = _Teller(learned, inputs.now, len(starts))
+    teller = Teller(learned, inputs.now, len(starts))
     found = {}
     for number, one in enumerate(inputs.waiting):
         if number % _AT_ONCE == 0:
@@ -79,44 +80,6 @@ def forecast(
         if (first := min(times)) < inf:
             found[one.key] = teller.told(one, first, max(times))
     return found
-
-
-class _Teller:
-    """Makes the forecasts of one moment from so many replays."""
-
-    def __init__(self, learned: Calibrations, now: float, replays: int) -> None:
-        self._learned, self._now, self._replays = learned, now, replays
-        self._by_record: dict[RecordKey, tuple[tuple[float, float], float, bool]] = {}
-
-    def _of(self, one: Waiting) -> tuple[tuple[float, float], float, bool]:
-        """Returns how the ends are widened, the confidence, and whether a latest start is told."""
-        key = (one.queue, one.placed)
-        if key not in self._by_record:
-            record = self._learned.of(one.queue, placed=one.placed)
-            self._by_record[key] = record.factors(), record.confidence(self._replays), record.reliable
-        return self._by_record[key]
-
-    def told(self, one: Waiting, first: float, last: float) -> StartForecast:
-        """Returns the forecast of a workload with this first and last start in the replays, in seconds from now."""
-        now = self._now
-        factors, confidence, reliable = self._of(one)
-        early, late = widened(first, last, factors)
-        if promised := one.reserved is not None and one.reserved > now:
-            late = min(late, one.reserved - now)
-        elif not one.known:
-            last = late = inf
-        latest = now + late if late < inf and (reliable or promised) else None
-        return StartForecast(
-            now + min(early, late),
-            latest,
-            confidence,
-            one.placed,
-            one.queue,
-            now,
-            now + first,
-            now + last,
-            now + late,
-        )
 
 
 class _Replays:
@@ -172,20 +135,24 @@ class _Replays:
         self._owed: dict[str, list[tuple[str, Usage]]] = defaultdict(list)
         self.trials = self._ended = 0
 
-    def _effects(self) -> Iterator[tuple[list[tuple[Rooms, Taken]], set[str]]]:
+    def _effects(self) -> Iterator[tuple[list[tuple[Rooms, Taken]], frozenset[str]]]:
         """Yields for each running workload what its end gives back on hosts, and in which trees something may start then."""
+        known: dict[tuple[str, int], frozenset[str]] = {}
+        flavors = [
+            (rooms, 1 << number, self._trees_on[flavor]) for number, (flavor, rooms) in enumerate(self._rooms.items())
+        ]
         for number, one in enumerate(self._inputs.running):
             if number % _AT_ONCE == 0:
                 self._pause()
-            wakes, tree = set[str](), self._trees[one.queue]
-            if tree in self._wanted:
-                wakes.add(tree)
-            given = []
-            for flavor, rooms in self._rooms.items():
+            where, given, tree = 0, [], self._trees[one.queue]
+            for rooms, bit, _ in flavors:
                 if taken := rooms.taken_by(one.key):
                     given.append((rooms, taken))
-                    wakes |= self._trees_on[flavor]
-            yield given, wakes
+                    where |= bit
+            if (tree, where) not in known:
+                wakes = {tree} & self._wanted
+                known[tree, where] = frozenset(wakes.union(*(trees for _, bit, trees in flavors if where & bit)))
+            yield given, known[tree, where]
 
     @property
     def work(self) -> int:
