@@ -29,7 +29,7 @@ from api.kube.backoff import Backoff
 from api.kube.client import Kube, Page, name_kind
 from api.kube.clock import SYSTEM, Clock
 from api.kube.decode import Decoder, decode_dict, decoder_for, identity, raw_identity, refuse_cut, undecodable
-from api.kube.resources import Resource
+from api.kube.resources import EVENTS, Resource
 from api.kube.settings import InformerSettings
 from api.kube.store import Change, ChangeType, Store
 from api.kube.stream import BOOKMARK, WatchEvent
@@ -43,6 +43,8 @@ log = logging.getLogger(__name__)
 _QUIET = 1.0
 _LARGER = 10
 """So many times larger are the pages of a list after one whose continue token expired. A page's body is read in one step."""
+_WITHOUT_BOOKMARKS = (EVENTS,)
+"""Kinds that API servers keep in no cache, from which bookmarks come: a watch of these is quiet while nothing happens."""
 _INITIAL_EVENTS_END = "k8s.io/initial-events-end"
 
 
@@ -87,6 +89,7 @@ class Informer(Generic[T]):
         selection = " ".join(filter(None, (namespace, label_selector, field_selector)))
         self._store: Store[T] = Store(resource.plural, selection)
         self._writes = OwnWrites(metrics.WATCH_LAG.labels(resource.plural), clock)
+        self._has_bookmarks = resource not in _WITHOUT_BOOKMARKS
         self._heard = metrics.INFORMER_HEARD.labels(resource.plural, selection)
         # From 0: where a series begins with its first event, Prometheus sees no increase.
         metrics.INFORMER_UNDECODABLE.labels(resource.plural)
@@ -211,7 +214,7 @@ class Informer(Generic[T]):
         watch = self._kube.watch(
             self.resource,
             resource_version=self._version,
-            timeout_seconds=int(random.uniform(self._settings.watch_min, self._settings.watch_max)),  # noqa: S311 - spread
+            timeout_seconds=self._lasts(),
             silence=self._settings.silence,
             initial_events=self._initial is not None,
             **self._selection,
@@ -222,8 +225,18 @@ class Informer(Generic[T]):
                 self._failures = 0
                 await self._handle_event(event, refreshes)
                 await turns.give_way()
+        if not self._has_bookmarks:
+            self._heard.set(time.time())  # the server has ended it: all that is heard of a quiet kind
         if self._clock.now() - started > _QUIET:
             self._failures = 0
+
+    def _lasts(self) -> int:
+        """Returns the seconds after which the server ends a watch; without bookmarks that is before it seems dead."""
+        least, most = self._settings.watch_min, self._settings.watch_max
+        if not self._has_bookmarks:
+            most = min(most, 0.8 * self._settings.silence)
+            least = min(least, most / 2)
+        return max(1, int(random.uniform(least, most)))  # noqa: S311 - spread
 
     def _note(self, error: StowageError) -> None:
         """Records a failure, and decides whether the next round must list."""

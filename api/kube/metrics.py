@@ -32,7 +32,7 @@ INFORMER_VERSION: Final = Gauge(
 )
 INFORMER_HEARD: Final = Gauge(
     "stowage_informer_last_event_timestamp_seconds",
-    "When an informer's watch last delivered a change or a bookmark, in epoch seconds.",
+    "When an informer's watch last delivered a change or a bookmark, or a watch of events ended in order, in epoch seconds.",
     ("resource", "selection"),
 )
 WATCH_LAG: Final = Histogram(

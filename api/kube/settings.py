@@ -20,7 +20,8 @@ class InformerSettings:
     watch_max: float = 600.0
     """The server ends each watch after a random time between both, so that informers do not reconnect at once."""
     silence: float = 150.0
-    """Time without any data after which a connection is considered dead; bookmarks arrive about once a minute."""
+    """Time without any data after which a connection is considered dead; bookmarks arrive about once a minute. Watches of
+    events get none, and end before."""
     backoff_base: float = 0.2
     backoff_max: float = 30.0
     relist_after: int = 5

@@ -17,7 +17,7 @@ from aiohttp import web
 from prometheus_client import REGISTRY, CollectorRegistry, Histogram
 
 from api.kube.informer import Informer
-from api.kube.resources import NODES, PODS
+from api.kube.resources import EVENTS, NODES, PODS, Resource
 from api.kube.settings import InformerSettings
 from api.kube.store import Change
 from api.kube.watch_lag import OwnWrites
@@ -56,9 +56,11 @@ class InformerRun:
 
 
 @asynccontextmanager
-async def running(script: Script, folder: Path, **settings: Any) -> AsyncIterator[InformerRun]:
+async def running(
+    script: Script, folder: Path, resource: Resource = PODS, **settings: Any
+) -> AsyncIterator[InformerRun]:
     async with scripted(script, folder, attempts=1) as kube:
-        run = InformerRun(Informer(kube, PODS, Pod, settings=InformerSettings(**{**QUICK, **settings})))
+        run = InformerRun(Informer(kube, resource, Pod, settings=InformerSettings(**{**QUICK, **settings})))
         task = asyncio.create_task(run.informer.run())
         try:
             yield run
@@ -224,6 +226,30 @@ async def test_a_silent_watch_is_given_up(script: Script, tmp_path: Path) -> Non
     async with running(script, tmp_path, silence=0.5) as run:
         await until(lambda: run.copy == {"team/a": "20"})
     assert watched_from(script)[:3] == ["10", "15", "15"]
+
+
+def heard_at(plural: str) -> float:
+    """When the informer heard of its resource last."""
+    name = "stowage_informer_last_event_timestamp_seconds"
+    return REGISTRY.get_sample_value(name, {"resource": plural, "selection": ""}) or 0.0
+
+
+@pytest.mark.parametrize(
+    ("resource", "least", "most"),
+    [pytest.param(PODS, 300, 600, id="with bookmarks"), pytest.param(EVENTS, 60, 120, id="without")],
+)
+async def test_a_watch_is_heard_of_before_it_seems_dead(
+    script: Script, tmp_path: Path, resource: Resource, least: int, most: int
+) -> None:
+    """Of events an API server sends no bookmarks: such a watch failed each 150 s where nothing happened. Issue 20, line 3."""
+    script.then(listing(version="10"), watching(then="end"), watching(then="end"))
+    async with running(script, tmp_path, resource) as run:
+        await run.informer.synced(10)
+        listed = heard_at(resource.plural)
+        await until(lambda: len(watched_from(script)) == 3)
+        assert (heard_at(resource.plural) > listed) == (resource is EVENTS)
+    lasts = [int(request.query["timeoutSeconds"]) for request in script.requests[1:]]
+    assert all(least <= each <= most for each in lasts), lasts
 
 
 async def test_repeated_and_stale_events_change_nothing(script: Script, tmp_path: Path) -> None:
