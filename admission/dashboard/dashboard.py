@@ -72,7 +72,7 @@ class Dashboard:
         self.rows = Rows(cluster, self.trees.leaving.hosts_for)
         self.clients = Clients()
         self._permissions: TTLCache[Viewer, Permissions] = TTLCache(512, _PERMISSIONS_SECONDS)
-        self._asking: WeakValueDictionary[Viewer, asyncio.Lock] = WeakValueDictionary()
+        self._asking: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._begun = False
 
     # ---- following the cluster
@@ -133,8 +133,9 @@ class Dashboard:
         """Returns what the viewer may see. Raises Refused if the API server does not say."""
         if (why := self.missing()) is not None:
             raise Refused(503, "NotReady", why)
-        # Requests of one viewer ask the API server once, which may be thousands of reviews.
-        async with self._asking.setdefault(viewer, asyncio.Lock()):
+        # Requests of one viewer ask the API server once, which may be thousands of reviews; and each new token of an account is
+        # another viewer, so that those of one share come one after the other.
+        async with self._asking.setdefault(share_of(viewer.name), asyncio.Lock()):
             found = self._permissions.get(viewer)
             if found is None:
                 try:

@@ -25,6 +25,7 @@ from admission.dashboard.openapi import document
 from admission.dashboard.routes import EVENTS, PREFIX, Asked, Route, check_query, checked, matched
 from admission.dashboard.static_files import StaticFile, load
 from admission.dashboard.stream import MOST_OF_ONE, Batch, TooManyClients, TooManyOfOne, event
+from admission.dashboard.unread import Unread
 from admission.dashboard.viewer import LocalUser, Permissions, Viewer, share_of
 from admission.serving.connection_limits import cut
 from admission.serving.connections import finished, send
@@ -68,11 +69,18 @@ class DashboardServer:
     ) -> None:
         self._dashboard, self._authenticate, self._extra = dashboard, authenticate, extra or {}
         self._local = local or LocalUser()
+        self._unread = Unread()
         self._files: dict[str, StaticFile] = load()
         self._openapi = msgspec.json.encode(document(dashboard.facts.version))
 
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
         """Answers any request."""
+        try:
+            return await self._handled(request)
+        finally:
+            self._unread.leave(id(request))
+
+    async def _handled(self, request: web.BaseRequest) -> web.StreamResponse:
         try:
             async with asyncio.timeout(None if request.path == EVENTS else _READ_WITHIN + _ANSWERED_WITHIN):
                 response = await self._answer(request)
@@ -101,7 +109,9 @@ class DashboardServer:
             return self._file(request, path)
         viewer = await self._viewer(request)
         if path in self._extra:
-            return await self._extra[path](request, viewer, await _body(request))
+            response = await self._extra[path](request, viewer, await _body(request))
+            self._unread.enter(id(request), share_of(viewer.name), response.content_length or 0)
+            return response
         if path == EVENTS and request.method == "GET":
             finished(request)
             return await self._events(request, viewer)
@@ -111,6 +121,7 @@ class DashboardServer:
         finished(request)
         answer = await route.call(self._dashboard, viewer, Asked(names, request.query, asked))
         body = answer if isinstance(answer, bytes) else await encoded(answer)
+        self._unread.enter(id(request), share_of(viewer.name), len(body))
         headers = {"Cache-Control": "no-store"}
         if self._packs(request) and len(body) >= _PACKED_FROM:
             body = await asyncio.to_thread(gzip.compress, body, _QUICKLY)

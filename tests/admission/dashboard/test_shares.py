@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import json
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
@@ -79,16 +79,19 @@ async def test_an_answer_of_many_rows_is_the_same_json(rows: int, rest: dict[str
 
 
 class Counted:
-    """A viewer whose permissions take a while; counts how often they are asked for."""
+    """A viewer whose permissions take a while; counts how often they are asked for, and with how many others."""
 
-    name = "counted"
+    now: ClassVar[int] = 0
 
-    def __init__(self) -> None:
-        self.asked = 0
+    def __init__(self, name: str = "counted") -> None:
+        self.name, self.asked, self.at_once = name, 0, 0
 
     async def permissions(self, namespaces: Sequence[str]) -> Permissions:
         self.asked += 1
+        Counted.now += 1
         await asyncio.sleep(0.01)
+        self.at_once = Counted.now
+        Counted.now -= 1
         return Permissions()
 
 
@@ -97,6 +100,17 @@ async def test_requests_at_once_ask_for_the_rights_of_their_user_once() -> None:
         one, other = Counted(), Counted()
         await asyncio.gather(*(found.dashboard.permissions(each) for each in [one, other] * 20))
         assert (one.asked, other.asked) == (1, 1)
+
+
+async def test_the_rights_of_one_share_are_asked_for_one_after_the_other() -> None:
+    """A tenant can make accounts and tokens without end, and each costs a review for each namespace: others wait for none."""
+    async with served() as found:
+        accounts = [Counted(f"system:serviceaccount:team:{name}") for name in "abcabc"]
+        await asyncio.gather(*map(found.dashboard.permissions, accounts))
+        assert [(each.asked, each.at_once) for each in accounts] == [(1, 1)] * 6
+        users = [Counted(name) for name in "ab"]
+        await asyncio.gather(*map(found.dashboard.permissions, users))
+        assert max(each.at_once for each in users) == 2, "those of two are asked for at once"
 
 
 async def test_of_too_many_namespaces_those_with_queues_are_asked_about(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,10 +13,11 @@ from urllib.parse import urlsplit
 import aiohttp
 import pytest
 
-from admission.dashboard import server
+from admission.dashboard import server, unread
+from admission.dashboard.dashboard import Refused
 from admission.dashboard.routes import EVENTS
 from admission.dashboard.stream import MOST_CLIENTS, MOST_OF_ONE, Batch, Clients, TooManyClients
-from tests.admission.dashboard.small_cluster import Served, served
+from tests.admission.dashboard.small_cluster import TOKENS, Served, served
 
 LARGE = [{"namespace": "team", "name": "x", "message": "m" * 500_000}]
 
@@ -98,6 +99,76 @@ def test_all_users_together_have_a_limit_too() -> None:
             stack.enter_context(clients.joined(f"user-{number}"))
         with pytest.raises(TooManyClients), clients.joined("another"):
             pass
+
+
+async def test_a_stream_ends_with_its_token(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is asked about again while the stream is open, whether there are changes or not."""
+    monkeypatch.setattr(server, "_HEARTBEAT", 0.05)
+    async with (
+        served() as found,
+        asyncio.timeout(30),
+        stream(found, "tenant") as reads,
+        stream(found, "admin") as other,
+    ):
+        monkeypatch.delitem(TOKENS, "tenant")
+        assert b"event: queues\n" not in [line async for line in reads.content]
+        await count(found, 1)
+        found.dashboard.clients.publish(batch())
+        await queues_event(other)
+
+
+TREE = "/api/v1/topology/tas"
+LONG = 8 << 20
+
+
+def reads_nothing(found: Served, path: str, token: str) -> socket.socket:
+    """A connection that has asked for this, and takes no more of the answer than the kernels keep."""
+    slow = socket.create_connection(("127.0.0.1", urlsplit(found.base).port))
+    slow.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    slow.sendall(f"GET {path} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {token}\r\n\r\n".encode())
+    return slow
+
+
+async def answered(found: Served, token: str, wanted: int) -> bytes:
+    """Asks for the tree until the answer has this status; returns its body."""
+    async with asyncio.timeout(20):
+        while True:
+            status, body = await found.ask(TREE, token)
+            if status == wanted:
+                return body
+            await asyncio.sleep(0.01)
+
+
+async def test_answers_that_nobody_reads_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A tenant with a thousand slow connections to the tree would fill the memory. Issue 20, must be shown 5."""
+    monkeypatch.setattr(unread, "MOST_OF_ONE", 20 << 20)
+    async with served() as found, asyncio.timeout(60):
+
+        async def tree(viewer: Any, flavor: str) -> bytes:
+            return b"[" + b" " * LONG + b"]"
+
+        monkeypatch.setattr(found.dashboard, "tree", tree)
+        with contextlib.ExitStack() as stack:
+            for _ in range(2):
+                stack.enter_context(await asyncio.to_thread(reads_nothing, found, TREE, "tenant"))
+            refused = json.loads(await answered(found, "tenant", 429))
+            assert refused["message"].startswith(f"tenant has not read {2 * (LONG + 2)} bytes of earlier answers")
+            assert (await found.ask("/api/v1/session", "tenant"))[0] == 200, "what is short is answered"
+            assert (await found.ask(TREE, "admin"))[0] == 200, "others are answered"
+        assert len(await answered(found, "tenant", 200)) == LONG + 2
+
+
+def test_unread_answers_of_all_users_have_a_limit_too() -> None:
+    answers = unread.Unread()
+    answers.enter(0, "a", 2 * unread.MOST)  # the only one
+    for share in "ab":
+        with pytest.raises(Refused):
+            answers.enter(1, share, 1)
+    answers.leave(0)
+    answers.enter(1, "b", unread.MOST_OF_ONE)
+    answers.enter(2, "a", unread.MOST_OF_ONE)
+    with pytest.raises(Refused, match="a has not read"):
+        answers.enter(3, "a", 1)
 
 
 @contextlib.asynccontextmanager
