@@ -67,11 +67,17 @@ class _Taken:
 class Holding:
     """Finds the places in one ledger; answers about single movers are remembered by the shape of their requests.
 
-    `pause` is called before each placement.
+    `pause` is called before each placement. `closed` is capacity that no place may use, by flavor.
     """
 
-    def __init__(self, ledger: Ledger, gang: Sequence[PlacementRequest], pause: Callable[[], None] = no_pause) -> None:
-        self._ledger, self._gang, self._pause = ledger, gang, pause
+    def __init__(
+        self,
+        ledger: Ledger,
+        gang: Sequence[PlacementRequest],
+        pause: Callable[[], None] = no_pause,
+        closed: Mapping[str, SparseAmounts] | None = None,
+    ) -> None:
+        self._ledger, self._gang, self._pause, self._closed = ledger, gang, pause, closed or {}
         self._alone: dict[object, bool] = {}
         self.placements = 0
 
@@ -131,7 +137,7 @@ class Holding:
         """Opens a trial in which the places found so far count; of the gang's, only the part that the movers do not free."""
         with self._ledger.trial(), ExitStack() as after:
             self._ledger.placement.assume(taken.pairs[: taken.ahead])
-            for flavor, cells in taken.gang_extra.items():
+            for flavor, cells in (*self._closed.items(), *taken.gang_extra.items()):
                 self._ledger.shift_free(flavor, cells, -1)
                 after.callback(self._ledger.shift_free, flavor, cells, 1)
             self._ledger.placement.assume(taken.pairs[taken.ahead :])

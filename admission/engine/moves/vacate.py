@@ -1,14 +1,16 @@
 """Plans the moves that make a whole domain of a level free of workloads: the cheapest domain that can be made free.
 
-All workloads with pods in the domain move, or none. Their new places are outside it and free while the old ones are in use,
-as for a gang (holding.py). Pods that no Workload counts, such as those of DaemonSets, stay. Domains without any workload are
-passed over: the plan makes one more domain free.
+All workloads with pods in the domain move, or none. Their new places are free while the old ones are in use, as for a gang
+(holding.py), and in other domains that are in use: in one without workloads, one free domain would be exchanged for another.
+Pods that no Workload counts, such as those of DaemonSets, stay. So each plan makes one more domain free.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
+
+import numpy as np
 
 from admission.engine.ledger import Ledger
 from admission.engine.model import HOSTNAME_LABEL
@@ -18,6 +20,7 @@ from admission.engine.moves.movers import Mover, Movers, movers_of
 from admission.engine.moves.plan import PlanOptions
 from admission.engine.moves.plans import MovePlan, NoPlan, NoPlanReason
 from admission.engine.moves.search import PLACEMENT, BestMoves, MoveCost
+from admission.engine.topology.allocation.footprint import SparseAmounts
 from admission.engine.topology.replace import on_hosts
 from admission.engine.topology.tree.tree import Tree
 from admission.engine.topology.tree.tree_spec import Values
@@ -37,10 +40,11 @@ def vacate(
         return NoPlan(NoPlanReason.NEVER, f"flavor {flavor} has no level {level}")
     movers = movers_of(ledger, now, options.left, bound=options.bound, pause=options.pause)
     stays = movers.staying(ledger, {flavor})
-    best, holding = BestMoves(options.budget), Holding(ledger, (), options.pause)
+    hosts, users = _rows(tree, number), _users(ledger, tree, flavor, number, options.pause)
+    unused = [row for slot, rows in hosts.items() if slot not in users and len(rows) >= least for row in rows]
+    best, holding = BestMoves(options.budget), Holding(ledger, (), options.pause, {flavor: _free_in(tree, unused)})
     found: Values = ()
-    hosts = _rows(tree, number)
-    for cost, path, inside in _candidates(ledger, tree, flavor, number, movers, options):
+    for cost, path, inside in _candidates(tree, number, users, movers, options):
         rows = hosts.get(tree.levels[number].slots[path], [])
         if len(rows) < least:
             continue
@@ -64,19 +68,18 @@ def vacate(
         text = f"the search ended at its budget before it found moves for a domain of {level}"
         return NoPlan(NoPlanReason.BUDGET, text, stays, best.expanded)
     if best.floors:
-        text = f"for no domain of {level} are other places free together for all workloads in it"
+        text = f"for no domain of {level} do other domains in use have places for all workloads in it"
         return NoPlan(NoPlanReason.NO_OTHER_PLACE, text, stays, best.expanded)
     text = f"every domain of {level} is free of workloads or has one that may not be moved"
     return NoPlan(NoPlanReason.NOT_MOVABLE, text, stays)
 
 
 def _candidates(
-    ledger: Ledger, tree: Tree, flavor: str, number: int, movers: Movers, options: PlanOptions
+    tree: Tree, number: int, users: Mapping[int, Collection[str]], movers: Movers, options: PlanOptions
 ) -> Iterator[tuple[MoveCost, Values, Sequence[Mover]]]:
     """Yields the domains that are used by movable workloads alone, cheapest first, then by path."""
-    inside = _users(ledger, tree, flavor, number, options.pause)
     level, found = tree.levels[number], []
-    for slot, keys in inside.items():
+    for slot, keys in users.items():
         options.pause()
         if all(key in movers.by_key for key in keys):
             some = [movers.by_key[key] for key in sorted(keys)]
@@ -102,6 +105,16 @@ def _users(ledger: Ledger, tree: Tree, flavor: str, number: int, pause: Callable
         for row in () if cells is None else set(cells.rows.tolist()):
             found.setdefault(slots[row], set()).add(key)
     return found
+
+
+def _free_in(tree: Tree, rows: Sequence[int]) -> SparseAmounts:
+    """Returns what is free in these rows, of all resources that are amounts."""
+    some = np.array(rows, dtype=np.int64)
+    counted = (column for column in sorted(tree.columns.index.values()) if column not in tree.columns.exclusive)
+    found = [(column, free[some]) for column in counted if (free := tree.free(column)) is not None]
+    columns = np.repeat(np.array([column for column, _ in found], dtype=np.int64), len(some))
+    amounts = np.concatenate([some[:0], *(np.maximum(free, 0) for _, free in found)])
+    return SparseAmounts(columns, np.tile(some, len(found)), amounts)
 
 
 def _allowed(movers: Sequence[Mover], left: Mapping[str, int]) -> bool:

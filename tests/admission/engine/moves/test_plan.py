@@ -247,9 +247,18 @@ def test_the_cheapest_domain_is_made_free() -> None:
     assert found.certificate.proof is Proof.OPTIMAL
 
 
+def test_a_free_domain_is_not_exchanged_for_another() -> None:
+    """Two of three racks are in use: the movers of one go into the other, though the third is free."""
+    ledger = cluster(TWO, racks_of=1, count=3)
+    found = vacate(ledger, "tas", RACK, NOW)
+    assert moved(found) == {"b": {"h0": 1}}
+    assert ledger.audit() == []
+
+
 @pytest.mark.parametrize(
     ("runs", "level", "left", "why"),
     [
+        pytest.param({"b": Running({"h2": 1})}, RACK, {}, NoPlanReason.NO_OTHER_PLACE, id="the other rack is free"),
         pytest.param(TWO, "row", {}, NoPlanReason.NEVER, id="no such level"),
         pytest.param({}, RACK, {}, NoPlanReason.NOT_MOVABLE, id="all are free"),
         pytest.param(FULL, RACK, {}, NoPlanReason.NO_OTHER_PLACE, id="nothing is free"),
