@@ -29,7 +29,7 @@ from admission.controllers.jobs.context import JobOptions
 from admission.controllers.jobs.controller_context import ControllerContext
 from admission.controllers.jobs.job_controller import JobController
 from admission.controllers.lifecycle_metrics import LifecycleMetrics
-from admission.controllers.moves.move_controller import LatestStart, MoveController
+from admission.controllers.moves.move_controller import MoveController
 from admission.controllers.node_failures import FailureRules
 from admission.controllers.nodes import NodeController
 from admission.controllers.options import job_options, lifecycle_rules, shown
@@ -60,6 +60,7 @@ from admission.controllers.workloads import WorkloadController
 from admission.engine.cycle import spare_hosts
 from admission.engine.cycle.held_capacity import unowned_usage
 from admission.engine.ledger import Ledger
+from admission.engine.moves.waiting import LatestStart
 from admission.engine.queue.past_usage import PastUsage
 from admission.engine.queue.queues import PendingQueues
 from admission.engine.scheduler_state import SchedulerState
@@ -154,6 +155,7 @@ def deciding(shared: Shared) -> Deciding:
     feed.refresh_in_steps()
     shared.job_kinds.on_change(feed.kinds_changed)
     readiness = _readiness(shared, state, due)
+    forecast: LatestStart | None = None
     explainer = Explainer(
         writer,
         views,
@@ -164,22 +166,22 @@ def deciding(shared: Shared) -> Deciding:
         sharing=sharing,
         moves=section.moves,
         startable=lambda: readiness.startable(in_flight=False) if readiness else None,
+        latest_start=lambda key: None if forecast is None else forecast(key),
     )
     waits = WaitReporter(writer, views, shared.recorder, section.wait_report_period, explainer=explainer)
     context = SchedulerContext(feed, ledger, queues, due, section, sharing, readiness)
     times = SolverTimes(views.workloads.objects.get)
     scheduler = Scheduler(writer, views, context, waits, shared.recorder, spent=times.spent)
     more: list[Run] = []
-    latest_start: LatestStart | None = None
     if section.forecasts:
         limits = ForecastLimits(section.forecast_period, section.explain_after)
         learned = RunTimeKeeper(writer, shared.recorder, settings.namespace, section.run_times_period)
         forecaster = Forecaster(writer, views, ledger, queues, learned, limits)
-        latest_start = forecaster.latest_start
+        forecast = forecaster.latest_start
         guesses = Guesses(views, queues, learned.times, due.set, section.forecast_period)
         feed.conversion.guess = guesses.of
         more += [("run times", learned.run), ("forecasts", forecaster.run), ("guesses", guesses.run)]
-    moves = MoveController(writer, views, context, scheduler, shared.recorder, state, latest_start)
+    moves = MoveController(writer, views, context, scheduler, shared.recorder, state, forecast)
     more.append(("moves", moves.run))
     reservations = AdvanceReservationController(writer, views, ledger, feed)
     part = ProcessPart(

@@ -27,6 +27,7 @@ from admission.engine.explain.explanation import Explanation, Verdict
 from admission.engine.explain.wording import headline
 from admission.engine.ledger import Ledger
 from admission.engine.moves.hint import MoveHint, move_hint
+from admission.engine.moves.waiting import LatestStart, latest_start
 from admission.engine.queue.queues import PendingQueues
 from admission.engine.quota.fairness import FairSharingRules
 from admission.engine.reasons import Reason
@@ -63,7 +64,7 @@ class ExplanationLimits:
 class Explainer:
     """Explains waiting workloads while its reconciler runs; `sharing` and `startable` are those of the scheduler.
 
-    `moves`: the controller makes moves.
+    `moves`: the controller makes moves. `latest_start` is the forecast that keeps moves away.
     """
 
     def __init__(
@@ -79,10 +80,11 @@ class Explainer:
         sharing: FairSharingRules | None = None,
         moves: bool = False,
         startable: Callable[[], int | None] = lambda: None,
+        latest_start: LatestStart | None = None,
     ) -> None:
         self._kube, self._views, self._ledger, self._queues = kube, views, ledger, queues
         self._recorder, self._patience, self._now = recorder, patience or ExplanationLimits(), now
-        self._sharing, self._startable, self._moves = sharing, startable, moves
+        self._sharing, self._startable, self._moves, self._forecast = sharing, startable, moves, latest_start
         self._reported: dict[str, tuple[str, float]] = {}
         self._interrupted: dict[str, int] = {}
         self.reconciler = Reconciler("explanations", self._explain, workers=1)
@@ -114,7 +116,8 @@ class Explainer:
             lacks_place = made.verdict is Verdict.WAITS and made.reason == Reason.TOPOLOGY_PLACEMENT_FAILED
             if not lacks_place:
                 return made, None
-            return made, move_hint(self._ledger, pending, self._now(), pause, enabled=self._moves)
+            latest = latest_start(self._queues, pending, self._forecast)
+            return made, move_hint(self._ledger, pending, self._now(), pause, enabled=self._moves, latest=latest)
 
         turns = Turns(compute, _TURN, _BETWEEN_TURNS)
         try:

@@ -66,7 +66,7 @@ class Scheduler:
         self._views, self._context, self._waits, self._recorder, self._now = views, context, waits, recorder, now
         self._spent = spent
         self._after: list[Callable[[], None]] = []
-        self._before: list[Callable[[], Awaitable[None]]] = []
+        self._before: list[Callable[[asyncio.TaskGroup], Awaitable[None]]] = []
         self._on_wait: list[Callable[[Wait], None]] = []
         self._instead: Callable[[Preempt], bool] = lambda decision: False
         self._log = DecisionLog(views.workloads.objects)
@@ -89,8 +89,11 @@ class Scheduler:
         """Returns the failed nodes of workloads that are to be placed again before the next cycle."""
         return self._repairs.due(self._admitting)
 
-    def before_cycles(self, call: Callable[[], Awaitable[None]]) -> None:
-        """Registers a callback to await once, when this replica has begun to lead and before its first cycle."""
+    def before_cycles(self, call: Callable[[asyncio.TaskGroup], Awaitable[None]]) -> None:
+        """Registers a callback to await once, when this replica has begun to lead and before its first cycle.
+
+        Its argument is the group for the tasks that write.
+        """
         self._before.append(call)
 
     def on_wait(self, call: Callable[[Wait], None]) -> None:
@@ -123,7 +126,7 @@ class Scheduler:
             context.cycle_due.set()
             await context.feed.settled()
             for first in self._before:
-                await first()
+                await first(writes)
             while True:
                 await self._wait()
                 await context.feed.settled()

@@ -63,7 +63,9 @@ class Interrupted:
             assert drop_place(self.ledger, made.workload)  # a hold ends with its process
         self.objects |= {f"ns/other-{n}": _moved("q", f"other-{n}", "", moving=False) for n in range(self.others)}
         view = cast("Views", SimpleNamespace(workloads=SimpleNamespace(objects=self.objects)))
-        self.executor: Any = SimpleNamespace(made=MoveLog(), places=HeldPlaces(view, self.ledger, self.queues))
+        places = HeldPlaces(view, self.ledger, self.queues)
+        self.evicts = list[str]()
+        self.executor: Any = SimpleNamespace(made=MoveLog(), places=places, left=lambda _: {}, evict=self._evict)
         context: Any = SimpleNamespace(ledger=self.ledger, queues=self.queues)
         self.successor = TakeOver(view, cast("SchedulerContext", context), cast("MoveExecutor", self.executor))
 
@@ -86,10 +88,15 @@ class Interrupted:
         """Takes over; returns the plans whose evictions are still to be begun."""
         watch = asyncio.create_task(self._watch())
         try:
-            return await self.successor.resume(NOW)
+            async with asyncio.TaskGroup() as writes:
+                return await self.successor.resume(NOW, writes)
         finally:
             await asyncio.sleep(0)
             watch.cancel()
+
+    def _evict(self, made: MovePlan, _: asyncio.TaskGroup) -> None:
+        assert made.workload in self.executor.places
+        self.evicts.append(made.workload)
 
     async def _watch(self) -> None:
         """Notes after each step of the loop what it took."""

@@ -33,6 +33,7 @@ class Standstill:
     writes: list[str] = field(default_factory=list)
     reached: asyncio.Event = field(default_factory=asyncio.Event)
     over: asyncio.Event = field(default_factory=asyncio.Event)
+    last: web.Request | None = None
 
     def arm(self, namespace: str, number: int, side: str) -> None:
         self.namespace, self.number, self.side, self.writes = namespace, number, side, []
@@ -60,12 +61,12 @@ class Standstill:
         self.reached.set()
         if self.side == "before":
             return await self._stands()
-        request["stowage-last"] = True
+        self.last = request
         return None
 
     async def on_answer(self, request: web.Request, response: web.StreamResponse) -> web.StreamResponse:
         """Hook after a request."""
-        return await self._stands() if request.get("stowage-last") else response
+        return await self._stands() if request is self.last else response
 
     async def _stands(self) -> web.StreamResponse:
         await self.over.wait()

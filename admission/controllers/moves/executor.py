@@ -12,6 +12,7 @@ import logging
 import time
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Final
 
 from admission import metrics
@@ -20,6 +21,7 @@ from admission.controllers.cluster_view import Views
 from admission.controllers.first_series import CHANGED, STARTED
 from admission.controllers.moves.move_log import MoveLog
 from admission.controllers.moves.places import HeldPlaces
+from admission.controllers.moves.unfinished import NONE_UNFINISHED, Unfinished
 from admission.controllers.scheduler import Scheduler
 from admission.controllers.scheduler_context import SchedulerContext
 from admission.engine.cycle.repeated_preemption import may_not_evict
@@ -63,6 +65,7 @@ class MoveExecutor:
         self._ledger, self._queues = context.ledger, context.queues
         self._writer = AdmissionWriter(kube, views, recorder, now)
         self.made = MoveLog()
+        self._evicting: dict[str, MovePlan] = {}
         self.places = HeldPlaces(views, self._ledger, self._queues)
 
     def left(self, at: float | None = None) -> dict[str, int]:
@@ -80,15 +83,18 @@ class MoveExecutor:
         specs = {name: self._ledger.quota.spec(name) for name in self._views.cluster_queues.objects}
         return {name: spec.moves_per_day for name, spec in specs.items() if spec is not None}
 
-    def begin(self, made: MovePlan, purpose: str, writes: asyncio.TaskGroup) -> str | asyncio.Task[list[str]]:
+    def begin(
+        self, made: MovePlan, purpose: str, writes: asyncio.TaskGroup, beside: Unfinished = NONE_UNFINISHED
+    ) -> str | asyncio.Task[list[str]]:
         """Takes the places of the plan and begins the writes, or returns why the plan no longer holds.
 
-        `purpose` completes the sentence "moved to another place so that". The task returns the movers that stay.
+        `purpose` completes the sentence "moved to another place so that". `beside` are on their way already, and the gang may
+        have their old places. The task returns the movers that stay.
         """
         key, now = made.workload, self._now()
         keys = [move.workload for move in made.moves]
         seen = {each: found for each in keys if (found := self._views.workloads.objects.get(each)) is not None}
-        if (why := self._refusal(made, seen)) is not None:
+        if (why := self._refusal(made, seen, beside.leaving)) is not None:
             metrics.MOVE_PLANS.labels(CHANGED).inc()
             log.info("the plan of moves no longer holds", extra={"workload": key, "why": why})
             return why
@@ -97,7 +103,7 @@ class MoveExecutor:
             self.made.add(move.before.cluster_queue, now)
         if key:
             victims = tuple(one.victim.workload for one in made.evictions)
-            self.places.add(key, tuple(keys), now, victims)
+            self.places.add(key, (*keys, *beside.movers), now, beside.victims.union(victims))
             text = f"its place is held; {listed(keys)} leave it for other places{_evicted(victims)}; they lose {lost(made)}"
             self.tell(key, "Normal", "PlaceHeld", text)
         log.info("moves begin", extra={"workload": key, "movers": keys[:3], "moves": len(keys), "cost": made.cost})
@@ -110,7 +116,7 @@ class MoveExecutor:
         self._context.cycle_due.set()
         return task
 
-    def _refusal(self, made: MovePlan, seen: dict[str, Workload]) -> str | None:
+    def _refusal(self, made: MovePlan, seen: dict[str, Workload], leaving: frozenset[str]) -> str | None:
         """Takes the places, or returns why not."""
         gang = self._queues.workload(made.workload)
         if made.workload and (gang is None or gang.blocked is not None):
@@ -123,12 +129,12 @@ class MoveExecutor:
             return "a workload that would move lost a node"
         victims = [one.victim for one in made.evictions]
         if gang is not None and victims:
-            found = may_not_evict(self._ledger, self._queues.evictions, gang, victims, frozenset(), self._now())
+            found = may_not_evict(self._ledger, self._queues.evictions, gang, victims, leaving, self._now())
             if found is not None:
                 return f"{made.workload} {found[0]}"
         others = self._queues.capacity_reservations()
         reserved = [(owner, one.admission) for owner, one in others if owner.key != made.workload]
-        return commit(self._ledger, gang, made, self._now(), self.left(), reserved)
+        return commit(self._ledger, gang, made, self._now(), self.left(), reserved, leaving)
 
     async def _write(
         self, made: MovePlan, purpose: str, seen: dict[str, Workload], writes: asyncio.TaskGroup
@@ -164,7 +170,18 @@ class MoveExecutor:
         if (why := unevictable(self._ledger, self._queues.workload(made.workload), made)) is not None:
             self._stop(made.workload, why)
             return
+        self._evicting[made.workload] = made
         self._scheduler.preempt(Preempt(made.workload, tuple(one.victim for one in made.evictions), ""), writes)
+
+    def evict_again(self, writes: asyncio.TaskGroup) -> None:
+        """Evicts the victims whose evictions were not written, such as of a tenant who rewrites them all the time."""
+        for key, made in list(self._evicting.items()):
+            stay = self.places.not_evicted(key)
+            rest = tuple(one for one in made.evictions if one.victim.workload in stay)
+            if key not in self.places:
+                del self._evicting[key]
+            elif rest:
+                self.evict(replace(made, evictions=rest), writes)
 
     def _stop(self, key: str, why: str) -> None:
         """Ends the hold for the workload, and says why."""

@@ -43,6 +43,7 @@ from admission.engine.moves.movers import USED_UP, WITHIN_MINIMUM
 from admission.engine.moves.plan import PlanOptions, plan
 from admission.engine.moves.plan_times import FIRST_PAUSE, LONGEST_PAUSE, PlanTimes
 from admission.engine.moves.plans import MovePlan, NoPlan
+from admission.engine.moves.waiting import LatestStart, latest_start
 from admission.engine.moves.wording import purpose_of
 from admission.engine.reasons import Reason
 from admission.engine.scheduler_state import SchedulerState
@@ -55,9 +56,6 @@ _REST: Final = 20.0
 """Seconds of rest for each second of planning, which bounds the share of the loop to a twentieth."""
 _LOOK: Final = 1.0
 """Seconds between two looks at what waits, and at the holds."""
-
-LatestStart = Callable[[str], float | None]
-"""The forecast latest start of a waiting workload (epoch seconds); None if unknown."""
 
 
 class MoveController:
@@ -85,7 +83,6 @@ class MoveController:
         self._topologies = TopologyMoves(kube, views, context, self._executor, recorder, now, self.planned)
         self._times = PlanTimes(self._queues, context.settings.moves_after)
         self._deferred: dict[str, Preempt] = {}
-        self._unwritten: list[MovePlan] = []
         self._urgent = asyncio.Event()
         self._evict_until: dict[str, float] = {}
         self._predecessor, self._taken_over = TakeOver(views, context, self._executor), asyncio.Event()
@@ -109,8 +106,7 @@ class MoveController:
 
     async def look(self, writes: asyncio.TaskGroup) -> float:
         """Plans for one waiting workload, and for Topologies that ask for it; returns the seconds of computation."""
-        while self._unwritten:
-            self._executor.evict(self._unwritten.pop(), writes)
+        self._executor.evict_again(writes)
         self._end_overdue()
         for key in list(self._deferred):
             await self._instead_of_evictions(key, writes)
@@ -224,15 +220,9 @@ class MoveController:
         gang, now = self._queues.workload(key), self._now() if at is None else at
         if gang is None:
             return None, 0.0
-        latest = self._latest(gang)
+        latest = latest_start(self._queues, gang, self._latest_start)
         options = PlanOptions(self._executor.left(now), wait=None if latest is None else latest - now, bound=True)
         return await computed(partial(self._plan, gang, now, options, evict), {"workload": key})
-
-    def _latest(self, gang: EngineWorkload) -> float | None:
-        """Returns when the gang starts at the latest without moves: as reserved (cycle/backfill.py), or as forecast."""
-        if (reserved := self._queues.starts.start_of(gang)) is not None:
-            return reserved
-        return None if self._latest_start is None else self._latest_start(gang.key)
 
     def _plan(
         self, gang: EngineWorkload, now: float, options: PlanOptions, evict: bool, pause: Callable[[], None]
@@ -254,8 +244,6 @@ class MoveController:
             self._times.again(key, self._now() + LONGEST_PAUSE)
             self._context.cycle_due.set()
 
-    async def _take_over(self) -> None:
-        self._unwritten += await self._predecessor.resume(self._now())
-        if self._unwritten:
-            self._urgent.set()
+    async def _take_over(self, writes: asyncio.TaskGroup) -> None:
+        await self._predecessor.resume(self._now(), writes)
         self._taken_over.set()

@@ -1,12 +1,14 @@
 """The places that are held for waiting workloads while others leave them, and when each hold ends.
 
-A hold ends when its workload starts or leaves the queue; when the movers have left and the workload has not started within
-`GRACE` seconds, since something else is in its way; and after `LONGEST` seconds in any case, such as for pods that do not end.
+A hold ends when its workload starts or leaves the queue; when movers and victims have left and the workload has not started
+within `GRACE` seconds, since something else is in its way; and after `LONGEST` seconds in any case, such as for pods that do
+not end.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from admission.controllers import conditions
@@ -21,11 +23,14 @@ LONGEST: Final = 900.0
 
 @dataclass(frozen=True, slots=True)
 class HeldPlace:
-    """A place held since `since`; `left` is when the last mover or victim had left it (both epoch seconds), None before."""
+    """A place held since `since`; `left` is when the last mover or victim had left it (both epoch seconds), None before.
+
+    `victims` are evicted from it, with the time of their quota reservation, by which one that has started anew is known.
+    """
 
     movers: tuple[str, ...]
     since: float
-    victims: tuple[str, ...] = ()
+    victims: Mapping[str, float | None] = field(default_factory=dict)
     left: float | None = None
 
 
@@ -42,9 +47,16 @@ class HeldPlaces:
     def __contains__(self, key: object) -> bool:
         return key in self._held
 
-    def add(self, key: str, movers: tuple[str, ...], now: float, victims: tuple[str, ...] = ()) -> None:
+    def add(self, key: str, movers: tuple[str, ...], now: float, victims: Collection[str] = ()) -> None:
         """Notes that a place is held for the workload. `victims` are evicted from it."""
-        self._held[key] = HeldPlace(movers, now, victims)
+        found = {each: one.reserved for each in victims if (one := self._ledger.workload(each)) is not None}
+        self._held[key] = HeldPlace(movers, now, found)
+
+    def not_evicted(self, key: str) -> set[str]:
+        """Returns the victims whose evictions are not written or on their way, and that are where they were."""
+        held = self._held.get(key)
+        found = () if held is None else [each for each, since in held.victims.items() if self._ends(each, since)]
+        return {each for each in found if (one := self._ledger.workload(each)) is not None and not one.evicted}
 
     def drop(self, key: str) -> None:
         """Ends the hold, so that others may use the place."""
@@ -64,17 +76,23 @@ class HeldPlaces:
         """Ends the holds that have lasted too long; returns their workloads."""
         found = []
         for key, held in list(self._held.items()):
-            if held.left is None and not any(map(self._leaves, held.movers)) and not any(map(self._ends, held.victims)):
+            if held.left is None and not self._in_use(held):
                 held = self._held[key] = replace(held, left=now)
             if now - held.since > LONGEST or (held.left is not None and now - held.left > GRACE):
                 found.append(key)
                 self.drop(key)
         return found
 
-    def _ends(self, key: str) -> bool:
-        """Reports whether the victim is evicted and its pods have not all ended."""
+    def _in_use(self, held: HeldPlace) -> bool:
+        """Reports whether a mover or victim has not left the place."""
+        return any(map(self._leaves, held.movers)) or any(self._ends(*victim) for victim in held.victims.items())
+
+    def _ends(self, key: str, since: float | None) -> bool:
+        """Reports whether the victim is to end there, or evicted while its pods have not all ended."""
         workload = self._ledger.workload(key)
-        return workload is not None and workload.evicted
+        if workload is None or self._ledger.admission(key) is None:
+            return False
+        return workload.evicted or workload.reserved == since
 
     def _leaves(self, key: str) -> bool:
         """Reports whether the mover has pods at its old place, or its job does not rest yet."""

@@ -1,7 +1,7 @@
 """Resumes the plans of the process before, when this one begins to lead.
 
 No cycle runs before the end (Scheduler.before_cycles), so nobody takes the places that others leave. All work is done in
-turns of the loop. A plan whose evictions the process before had not begun is searched anew, beside all that changes meanwhile.
+turns of the loop. A plan of which only a part was begun is searched anew, beside all that changes meanwhile.
 """
 
 from __future__ import annotations
@@ -18,8 +18,9 @@ from admission.controllers.turns import Turns
 from admission.engine.cycle.held_places import hold_place
 from admission.engine.cycle.repeated_preemption import may_not_evict
 from admission.engine.model import Admission, Workload
-from admission.engine.moves.commit import evictions_after_moves, place_after_moves
 from admission.engine.moves.plans import MovePlan
+from admission.engine.moves.resume import evictions_after_moves, moves_after_moves, place_after_moves
+from admission.engine.moves.wording import purpose_of
 from admission.engine.pauses import Around
 from admission.engine.queue.cluster_queue import order_of
 from api.kube.turns import Turns as ShortTurns
@@ -27,14 +28,14 @@ from api.kube.turns import Turns as ShortTurns
 log = logging.getLogger(__name__)
 
 _MOST_RESUMED: Final = 4
-"""Plans whose evictions are begun again: no cycle runs while they are searched."""
+"""Plans that are searched for what they lack: no cycle runs meanwhile."""
 _TURN: Final = 0.01
 _BETWEEN_TURNS: Final = 1.0
 _TRIES: Final = 3
 """Searches for one workload, each of which the cluster may change below."""
 
 Rest = tuple[Admission, MovePlan | None]
-"""The admission of a waiting workload once others have left, and the plan of the evictions that it still lacks."""
+"""The admission of a waiting workload once others have left, and the plan of what has yet to leave for it."""
 
 
 class TakeOver:
@@ -43,18 +44,17 @@ class TakeOver:
     def __init__(self, views: Views, context: SchedulerContext, executor: MoveExecutor) -> None:
         self._views, self._ledger, self._queues, self._executor = views, context.ledger, context.queues, executor
 
-    async def resume(self, now: float) -> list[MovePlan]:
-        """Holds the places; returns the plans whose evictions are to be begun. `now` is in epoch seconds."""
+    async def resume(self, now: float, writes: asyncio.TaskGroup) -> list[MovePlan]:
+        """Holds the places, and begins what the plans still lack; returns that. `now` is in epoch seconds."""
         objects = self._views.workloads.objects
         await self._executor.made.read(list(objects.values()), now)
         found = await Unfinished.of(self._ledger, objects, now)
-        plans: list[MovePlan] = []
+        begun: list[MovePlan] = []
         for key in await self._waiting(found):
-            rest = await self._rest_of(key, found, now, evict=key in found.gangs and len(plans) < _MOST_RESUMED)
+            rest = await self._rest_of(key, found, now, more=key in found.gangs and len(begun) < _MOST_RESUMED)
             if rest is not None and (gang := self._queues.workload(key)) is not None:
-                self._hold(gang, rest, found, now)
-                plans += filter(None, rest[1:])
-        return plans
+                begun += self._begin(gang, rest, found, now, writes)
+        return begun
 
     async def _waiting(self, found: Unfinished) -> list[str]:
         """Returns for which waiting workloads others leave their places, in the order of the queues."""
@@ -65,38 +65,53 @@ class TakeOver:
                 waiting.append(one)
         return [one.key for one in sorted(waiting, key=order_of)]
 
-    async def _rest_of(self, key: str, found: Unfinished, now: float, *, evict: bool) -> Rest | None:
+    async def _rest_of(self, key: str, found: Unfinished, now: float, *, more: bool) -> Rest | None:
         """Returns what the plan for the workload still lacks; None if it gets no place by it, or waits no longer.
 
-        It holds until the loop runs again.
+        It holds until the loop runs again. `more`: others may have to leave that are not on their way.
         """
         for _ in range(_TRIES):
             try:
-                return await self._searched(key, found, now, evict=evict)
+                return await self._searched(key, found, now, more=more)
             except LookupError as missing:
                 log.info("the plan is searched again", extra={"workload": key, "missing": repr(missing)})
         return None
 
-    async def _searched(self, key: str, found: Unfinished, now: float, *, evict: bool) -> Rest | None:
-        turns = Turns(lambda pause: self._rest(key, found, now, turns.around, evict=evict), _TURN, _BETWEEN_TURNS)
+    async def _searched(self, key: str, found: Unfinished, now: float, *, more: bool) -> Rest | None:
+        turns = Turns(lambda pause: self._rest(key, found, now, turns.around, more=more), _TURN, _BETWEEN_TURNS)
         await asyncio.sleep(0)
         return await turns.result()
 
-    def _rest(self, key: str, found: Unfinished, now: float, around: Around, *, evict: bool) -> Rest | None:
+    def _rest(self, key: str, found: Unfinished, now: float, around: Around, *, more: bool) -> Rest | None:
         if (gang := self._queues.workload(key)) is None:
             return None
         if (admission := place_after_moves(self._ledger, gang, found.leaving, now)) is not None:
             return admission, None
-        made = evictions_after_moves(self._ledger, gang, found.leaving, now, around) if evict else None
-        if made is None or made.admission is None or not made.evictions:
+        if not more:
             return None
-        victims, evictions = [one.victim for one in made.evictions], self._queues.evictions
-        refused = may_not_evict(self._ledger, evictions, gang, victims, found.leaving, now)
-        return None if refused is not None else (made.admission, made)
+        made = evictions_after_moves(self._ledger, gang, found.leaving, now, around)
+        if made is None:  # one of those may move, or all of them have to
+            made = moves_after_moves(self._ledger, gang, found.leaving, now, self._executor.left(now), around)
+        elif not self._may_evict(gang, made, found, now):
+            return None
+        return None if made is None or made.admission is None else (made.admission, made)
 
-    def _hold(self, gang: Workload, rest: Rest, found: Unfinished, now: float) -> None:
+    def _may_evict(self, gang: Workload, made: MovePlan, found: Unfinished, now: float) -> bool:
+        victims, evictions = [one.victim for one in made.evictions], self._queues.evictions
+        return may_not_evict(self._ledger, evictions, gang, victims, found.leaving, now) is None
+
+    def _begin(
+        self, gang: Workload, rest: Rest, found: Unfinished, now: float, writes: asyncio.TaskGroup
+    ) -> list[MovePlan]:
+        """Holds the place and begins what is left to do; returns that."""
         admission, made = rest
-        begun = () if made is None else (one.victim.workload for one in made.evictions)
+        if made is not None and made.moves:
+            refused = self._executor.begin(made, purpose_of(gang.key), writes, found)
+            return [] if isinstance(refused, str) else [made]
+        more = () if made is None else (one.victim.workload for one in made.evictions)
         hold_place(self._ledger, gang, admission)
-        victims = found.leaving.difference(found.movers).union(begun)
-        self._executor.places.add(gang.key, found.movers, now, tuple(sorted(victims)))
+        self._executor.places.add(gang.key, found.movers, now, found.victims.union(more))
+        if made is None:
+            return []
+        self._executor.evict(made, writes)
+        return [made]

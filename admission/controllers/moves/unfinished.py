@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Self
+from typing import Final, Self
 
 from admission.controllers.moves.places import GRACE
 from admission.engine.cycle.held_places import PLACE_HELD
@@ -44,9 +44,17 @@ class Unfinished:
                 gangs.add(_gang_of(objects.get(key)))
         return cls(tuple(sorted(movers)), frozenset((*movers, *evicted)), frozenset(gangs - {""}))
 
+    @property
+    def victims(self) -> frozenset[str]:
+        """The evicted workloads whose pods have not all ended."""
+        return self.leaving.difference(self.movers)
+
     def is_for(self, key: str, objects: Mapping[str, Workload]) -> bool:
         """Reports whether others leave their places for this waiting workload."""
         return key in self.gangs or (bool(self.leaving) and _was_held(objects.get(key)))
+
+
+NONE_UNFINISHED: Final = Unfinished((), frozenset(), frozenset())
 
 
 def _gang_of(workload: Workload | None) -> str:

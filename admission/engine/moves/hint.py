@@ -11,6 +11,7 @@ from admission.engine.model import Admission, Workload
 from admission.engine.moves.movers import Mover, mover_of
 from admission.engine.moves.plan import PlanOptions, plan
 from admission.engine.moves.plans import MovePlan
+from admission.engine.moves.waiting import lost_by_waiting
 from admission.engine.topology.tree.tree_spec import Values
 
 _SHOWN: Final = 3
@@ -18,41 +19,57 @@ _SHOWN: Final = 3
 
 @dataclass(frozen=True, slots=True)
 class MoveHint:
-    """`movers` would leave `domain`. Of these, `undeclared` are not declared movable; `queues` are their ClusterQueues."""
+    """`movers` would leave `domain`. Of these, `undeclared` are not declared movable; `queues` are their ClusterQueues.
+
+    If all are, the moves would lose `cost` device-seconds, more than the gang loses by waiting (`wait`).
+    """
 
     domain: Values
     movers: tuple[str, ...]
     undeclared: tuple[str, ...]
     queues: tuple[str, ...]
+    cost: int = 0
+    wait: int = 0
 
     def text(self, *, enabled: bool) -> str:
         """Returns the hint as a sentence without a full stop. `enabled`: the controller makes moves (`controller.moves`)."""
+        where = "/".join(self.domain) or "its place"
+        if enabled and not self.undeclared:
+            lost = f"their moves would lose {self.cost} device-seconds of work, and its wait loses {self.wait} at most"
+            return f"{listed(self.movers)} could leave {where} for other places, and stay: {lost}"
         ways = []
         if self.undeclared:
             on = f"{listed(self.undeclared)} or on ClusterQueue {listed(self.queues)}"
             ways.append(f'the annotation stowage.dev/movable: "true" were on {on}')
         if not enabled:
             ways.append("the setting controller.moves were on")
-        where = "/".join(self.domain) or "its place"
         return f"{listed(self.movers)} would leave {where} for other places if {' and '.join(ways)}"
 
 
 def move_hint(
-    ledger: Ledger, gang: Workload, now: float, pause: Callable[[], None], *, enabled: bool
+    ledger: Ledger,
+    gang: Workload,
+    now: float,
+    pause: Callable[[], None],
+    *,
+    enabled: bool,
+    latest: float | None = None,
 ) -> MoveHint | None:
     """Returns the moves that would let the gang start and are not allowed now; None if there are none.
 
-    Nothing but the permission is assumed: minimum run times, places and quota are as they are.
+    Nothing but the permission is assumed: minimum run times, places and quota are as they are. `latest` is when the gang starts
+    at the latest without moves (epoch seconds), None if unknown.
     """
     found = plan(ledger, gang, now, PlanOptions(anyone=True, pause=pause))
     if not isinstance(found, MovePlan) or found.admission is None:
         return None
     keys = tuple(move.workload for move in found.moves)
     undeclared = tuple(key for key in keys if not isinstance(mover_of(ledger, key, now, {}), Mover))
-    if enabled and not undeclared:
+    wait = 0 if latest is None else lost_by_waiting(gang, latest - now)
+    if enabled and not undeclared and (latest is None or found.cost <= wait):
         return None
     queues = sorted({move.before.cluster_queue for move in found.moves if move.workload in undeclared})
-    return MoveHint(_domain(ledger, gang, found.admission), keys, undeclared, tuple(queues))
+    return MoveHint(_domain(ledger, gang, found.admission), keys, undeclared, tuple(queues), found.cost, wait)
 
 
 def listed(names: Sequence[str]) -> str:

@@ -23,9 +23,10 @@ from admission.engine.ledger import Ledger
 from admission.engine.model import PlacementRequest, Workload, to_text
 from admission.engine.moves.blockers import Limits, with_evictions
 from admission.engine.moves.holding import Holding
-from admission.engine.moves.movers import Movers, devices, movers_of
+from admission.engine.moves.movers import Movers, movers_of
 from admission.engine.moves.plans import MovePlan, NoPlan, NoPlanReason
 from admission.engine.moves.search import BestMoves, DomainSearch, search
+from admission.engine.moves.waiting import lost_by_waiting
 from admission.engine.pauses import no_pause
 from admission.engine.requests import placement_requests
 from admission.engine.topology.count import free_amounts
@@ -179,7 +180,7 @@ def _worth(found: MovePlan, gang: Workload, options: PlanOptions) -> MovePlan | 
     """Returns the plan unless the gang loses less by waiting."""
     if options.wait is None:
         return found
-    waits = int(max(0.0, options.wait)) * devices(gang.pod_sets)
+    waits = lost_by_waiting(gang, options.wait)
     if found.cost <= waits:
         return found
     text = f"the moves would lose {found.cost} device-seconds of work, the gang's wait only {waits}"

@@ -22,6 +22,7 @@ async def test_no_step_has_much_of_the_work() -> None:
     finally:
         gc.enable()
     assert [one.workload for one in resumed] == [one.workload for one in found.plans]
+    assert found.evicts == [one.workload for one in found.plans]
     assert max(found.steps) < sum(step for step in found.steps if step > 0.001) / 4
 
 

@@ -15,10 +15,11 @@ from hypothesis import strategies as st
 from admission.engine.decision import Proof
 from admission.engine.ledger import Ledger
 from admission.engine.model import NO_TERMS, BoundPod, Workload
-from admission.engine.moves.commit import commit, evictions_after_moves, place_after_moves
+from admission.engine.moves.commit import commit
 from admission.engine.moves.movers import loss, movers_of
 from admission.engine.moves.plan import PlanOptions, plan
 from admission.engine.moves.plans import MovePlan, NoPlan
+from admission.engine.moves.resume import evictions_after_moves, place_after_moves
 from admission.engine.pauses import Around
 from admission.engine.preemption.cost import cost_of
 from tests.admission.engine.builders import CPU

@@ -15,10 +15,11 @@ from admission.engine.cycle.held_places import PLACE_HELD, drop_place
 from admission.engine.decision import Admit, Decision, Preempt, Wait
 from admission.engine.ledger import Ledger, place_key
 from admission.engine.model import CPU, BoundPod, MoveTerms, ObjectRemoved, RemovedKind, TopologyRequest, Workload
-from admission.engine.moves.commit import commit, place_after_moves
+from admission.engine.moves.commit import commit
 from admission.engine.moves.movers import moves_left
 from admission.engine.moves.plan import PlanOptions, plan
 from admission.engine.moves.plans import Move, MovePlan
+from admission.engine.moves.resume import place_after_moves
 from admission.engine.queue.queues import PendingQueues
 from admission.engine.reasons import Reason
 from admission.engine.scheduler_state import SchedulerState

@@ -47,6 +47,26 @@ def test_the_hint_names_domain_workloads_and_permission(first: MoveTerms, enable
     assert ledger.audit() == []
 
 
+@pytest.mark.parametrize(
+    ("wait", "text"),
+    [
+        pytest.param(
+            300.0,
+            "ns/a could leave r0 for other places, and stay: their moves would lose 700 device-seconds of work,"
+            " and its wait loses 600 at most",
+            id="the wait costs less",
+        ),
+        pytest.param(350.0, None, id="the wait costs as much"),
+        pytest.param(None, None, id="the wait is unknown"),
+    ],
+)
+def test_the_hint_says_that_the_wait_costs_less_than_the_moves(wait: float | None, text: str | None) -> None:
+    """Issue 21, 1: never for a workload that could wait less than the moves cost."""
+    ledger, latest = cluster(runs(MOVABLE, NO_TERMS)), None if wait is None else NOW + wait
+    found = move_hint(ledger, gang(), NOW, no_pause, enabled=True, latest=latest)
+    assert (found and found.text(enabled=True)) == text
+
+
 def test_there_is_no_hint_if_moves_would_not_help() -> None:
     full = {"ns/a": Running({"h0": 1}, 4), "ns/b": Running({"h2": 1}, 4), "ns/c": Running({"h3": 1}, 4)}
     assert move_hint(cluster(full), gang(), NOW, no_pause, enabled=True) is None
