@@ -1,8 +1,9 @@
 """Moves in a simulation, by the controller's rules: when they are planned, what they cost, what is held, and what ends a hold.
 
-Plan, check and holds are the engine's (engine/moves). A move takes no time: the mover is at its new place at once, and spends
-its `move-cost` there before it works. One workload is planned for at a time, at most one a second. Of latest starts only those
-that backfill has reserved are known, as to a controller without `controller.forecasts`.
+Plan, check, holds and the times of plans are the engine's (engine/moves), budgets and the look ahead the controller's. A move
+takes no time: the mover is at its new place at once, and spends its `move-cost` there before it works. One workload is planned
+for at a time, at most one a second. Of latest starts only those that backfill has reserved are known, as to a controller
+without `controller.forecasts`.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from collections.abc import Callable, Iterable
 from functools import cached_property
 from typing import Final, Protocol
 
-from admission.controllers.moves.move_log import MoveLog
+from admission.controllers.moves.budgets import MoveBudgets
 from admission.controllers.moves.places import GRACE
 from admission.engine.cycle.held_places import drop_place
 from admission.engine.cycle.repeated_preemption import may_not_evict
@@ -23,7 +24,8 @@ from admission.engine.moves.choice import is_better, plan_with_evictions
 from admission.engine.moves.commit import commit
 from admission.engine.moves.plan import PlanOptions
 from admission.engine.moves.plan_times import FIRST_PAUSE, PlanTimes
-from admission.engine.moves.plans import Move, MovePlan
+from admission.engine.moves.plans import Move, MovePlan, NoPlan
+from admission.engine.moves.waiting import latest_start
 from admission.engine.reasons import Reason
 from admission.world.world import World
 
@@ -75,7 +77,7 @@ class Moves:
     def __init__(self, stage: Stage, after: float = AFTER) -> None:
         self._stage, self._world = stage, stage.world
         self._times = PlanTimes(stage.world.queues, after)
-        self._made = MoveLog()
+        self._budgets = MoveBudgets(stage.world.ledger)
         self._holds: dict[str, float] = {}
         self._last = -_BETWEEN
         self._freed = 0
@@ -113,8 +115,17 @@ class Moves:
             return ended
         self._last = now
         self._times.pause(gang.key, now)
-        found = self._planned(gang)
-        return (found is not None and self._begin(gang, found)) or ended
+        found = self._planned(gang, now)
+        if isinstance(found, MovePlan):
+            return self._begin(gang, found) or ended
+        self._look_ahead(gang, found)
+        return ended
+
+    def _look_ahead(self, gang: Workload, found: NoPlan) -> None:
+        """Makes the next plan when budgets and minimum run times allow moves that help, if only these forbid them now."""
+        at = self._budgets.look_ahead(found, gang.key, self._times, self._world.now)
+        if at is not None and isinstance(ahead := self._planned(gang, at), MovePlan):
+            self._times.sooner(gang.key, self._budgets.opens(ahead))
 
     def instead(self, decision: Preempt) -> bool:
         """Moves workloads for one that has quota, if that loses no more work than the evictions."""
@@ -122,8 +133,12 @@ class Moves:
         queue = None if gang is None else ledger.quota.spec(gang.cluster_queue)
         if gang is None or queue is None or not self._any_movable or flavors_of(ledger, gang, queue).mode < Mode.FIT:
             return False
-        found = self._planned(gang)
-        if found is None or not is_better(ledger, found, decision, self._world.now) or not self._begin(gang, found):
+        found = self._planned(gang, self._world.now)
+        if (
+            not isinstance(found, MovePlan)
+            or not is_better(ledger, found, decision, self._world.now)
+            or not self._begin(gang, found)
+        ):
             return False
         if not found.evictions:
             self._world.queues.evictions.forget(gang.key)
@@ -132,12 +147,12 @@ class Moves:
                 self._world.queues.lines.stays(workload)
         return True
 
-    def _planned(self, gang: Workload) -> MovePlan | None:
+    def _planned(self, gang: Workload, at: float) -> MovePlan | NoPlan:
+        """Returns the plan as if it were this time."""
         self._stage.renew()
-        now, start = self._world.now, self._world.queues.starts.start_of(gang)
-        options = PlanOptions(self._left(), wait=None if start is None else start - now)
-        found = plan_with_evictions(self._world.ledger, gang, now, options)
-        return found if isinstance(found, MovePlan) else None
+        start = latest_start(self._world.queues, gang)
+        options = PlanOptions(self._budgets.left(at), wait=None if start is None else start - at)
+        return plan_with_evictions(self._world.ledger, gang, at, options)
 
     def _begin(self, gang: Workload, made: MovePlan) -> bool:
         world, now = self._world, self._world.now
@@ -146,11 +161,11 @@ class Moves:
             return self._refused(gang)
         others = world.queues.capacity_reservations()
         reserved = [(owner, one.admission) for owner, one in others if owner.key != gang.key]
-        if commit(world.ledger, gang, made, now, self._left(), reserved, bound=False) is not None:
+        if commit(world.ledger, gang, made, now, self._budgets.left(now), reserved, bound=False) is not None:
             return self._refused(gang)
         self._holds[gang.key] = now + GRACE
         for move in made.moves:
-            self._made.add(move.before.cluster_queue, now)
+            self._budgets.made.add(move.before.cluster_queue, now)
             self._stage.move(move)
         for victim in victims:
             self._stage.evict(victim.workload)
@@ -160,10 +175,6 @@ class Moves:
     def _refused(self, gang: Workload) -> bool:
         self._times.again(gang.key, self._world.now + FIRST_PAUSE)
         return False
-
-    def _left(self) -> dict[str, int]:
-        queues = (one for one in self._world.ledger.quota.specs() if isinstance(one, ClusterQueue))
-        return self._made.left({one.name: one.moves_per_day for one in queues}, self._world.now)
 
     def _end_holds(self) -> bool:
         """Ends the holds of workloads that have started or left, and those that last too long; True if that frees a place."""

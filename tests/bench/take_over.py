@@ -17,8 +17,8 @@ from typing import Any, Final, cast
 
 from admission.controllers import conditions
 from admission.controllers.cluster_view import Views
+from admission.controllers.moves.budgets import MoveBudgets
 from admission.controllers.moves.executor import MoveExecutor
-from admission.controllers.moves.move_log import MoveLog
 from admission.controllers.moves.places import HeldPlaces
 from admission.controllers.moves.take_over import TakeOver
 from admission.controllers.scheduler_context import SchedulerContext
@@ -65,7 +65,7 @@ class Interrupted:
         view = cast("Views", SimpleNamespace(workloads=SimpleNamespace(objects=self.objects)))
         places = HeldPlaces(view, self.ledger, self.queues)
         self.evicts = list[str]()
-        self.executor: Any = SimpleNamespace(made=MoveLog(), places=places, left=lambda _: {}, evict=self._evict)
+        self.executor: Any = SimpleNamespace(budgets=MoveBudgets(self.ledger), places=places, evict=self._evict)
         context: Any = SimpleNamespace(ledger=self.ledger, queues=self.queues)
         self.successor = TakeOver(view, cast("SchedulerContext", context), cast("MoveExecutor", self.executor))
 

@@ -14,7 +14,7 @@ import pytest_asyncio
 from api.names import REQUIRE_TOPOLOGY
 from tests.scenarios.change_watcher import watched
 from tests.scenarios.site import RACK, Site
-from tests.scenarios.standstill import Killing, at_each, killing_on, stands_or_is_done
+from tests.scenarios.standstill import Killing, killing_on, stands_or_is_done
 from tests.scenarios.tenants import RECLAIM, prioritized
 from tests.scenarios.test_mixed_moves_killed import URGENT, stopped
 from tests.scenarios.test_moves import ended
@@ -32,7 +32,11 @@ WRITES = (
     "PATCH workloads/job-low/status",  # evicted
 )
 """What the controller writes in about this order, up to the eviction."""
+FIRST = 3
+"""From here on a mover has been stopped in vain if the gang does not start."""
+STEPS = [(FIRST, "after"), *((n, side) for n in range(FIRST + 1, len(WRITES) + 1) for side in ("before", "after"))]
 QUICK = {(3, "after"), (4, "after")}
+CASES = [pytest.param(*step, marks=[] if step in QUICK else pytest.mark.long) for step in STEPS]
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
@@ -62,7 +66,7 @@ async def blocked(here: Site) -> tuple[str, str]:
     return rack, other
 
 
-@at_each(WRITES, QUICK)
+@pytest.mark.parametrize(("number", "side"), CASES)
 async def test_a_neighbour_does_not_get_what_the_first_mover_left(killing: Killing, number: int, side: str) -> None:
     here, still = Site(killing.stage.kube, f"two-{number}-{side}"), killing.standstill
     async with watched(here, evicts=True):

@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Final
@@ -19,7 +18,7 @@ from admission import metrics
 from admission.controllers.admission_writer import AdmissionWriter, MoveOutcome
 from admission.controllers.cluster_view import Views
 from admission.controllers.first_series import CHANGED, STARTED
-from admission.controllers.moves.move_log import MoveLog
+from admission.controllers.moves.budgets import MoveBudgets
 from admission.controllers.moves.places import HeldPlaces
 from admission.controllers.moves.unfinished import NONE_UNFINISHED, Unfinished
 from admission.controllers.scheduler import Scheduler
@@ -28,7 +27,6 @@ from admission.engine.cycle.repeated_preemption import may_not_evict
 from admission.engine.decision import Preempt
 from admission.engine.moves.commit import commit, unevictable
 from admission.engine.moves.hint import listed
-from admission.engine.moves.movers import movable_from
 from admission.engine.moves.plans import MovePlan
 from admission.engine.moves.wording import moving_message
 from api.errors import NotLeader, StowageError
@@ -44,7 +42,7 @@ _MOST: Final = 256
 
 
 class MoveExecutor:
-    """Carries out plans. `places` are the holds, `made` the moves of today."""
+    """Carries out plans. `places` are the holds, `budgets` how many moves are left today."""
 
     def __init__(
         self,
@@ -64,24 +62,9 @@ class MoveExecutor:
         )
         self._ledger, self._queues = context.ledger, context.queues
         self._writer = AdmissionWriter(kube, views, recorder, now)
-        self.made = MoveLog()
+        self.budgets = MoveBudgets(context.ledger)
         self._evicting: dict[str, MovePlan] = {}
         self.places = HeldPlaces(views, self._ledger, self._queues)
-
-    def left(self, at: float | None = None) -> dict[str, int]:
-        """Returns how many moves each ClusterQueue with a budget may still make today; `at`: then, not now (epoch seconds)."""
-        return self.made.left(self._limits(), self._now() if at is None else at)
-
-    def opens(self, made: MovePlan) -> float:
-        """Returns when minimum run times and budgets allow all moves of the plan (epoch seconds)."""
-        counts = Counter(move.before.cluster_queue for move in made.moves)
-        limits = {queue: limit for queue, limit in self._limits().items() if limit is not None and queue in counts}
-        budgets = (self.made.opens(queue, limit, counts[queue]) for queue, limit in limits.items())
-        return max((*budgets, *(movable_from(self._ledger, move.workload) for move in made.moves)), default=0.0)
-
-    def _limits(self) -> dict[str, int | None]:
-        specs = {name: self._ledger.quota.spec(name) for name in self._views.cluster_queues.objects}
-        return {name: spec.moves_per_day for name, spec in specs.items() if spec is not None}
 
     def begin(
         self, made: MovePlan, purpose: str, writes: asyncio.TaskGroup, beside: Unfinished = NONE_UNFINISHED
@@ -100,7 +83,7 @@ class MoveExecutor:
             return why
         metrics.MOVE_PLANS.labels(STARTED).inc()
         for move in made.moves:
-            self.made.add(move.before.cluster_queue, now)
+            self.budgets.made.add(move.before.cluster_queue, now)
         if key:
             victims = tuple(one.victim.workload for one in made.evictions)
             self.places.add(key, (*keys, *beside.movers), now, beside.victims.union(victims))
@@ -134,7 +117,7 @@ class MoveExecutor:
                 return f"{made.workload} {found[0]}"
         others = self._queues.capacity_reservations()
         reserved = [(owner, one.admission) for owner, one in others if owner.key != made.workload]
-        return commit(self._ledger, gang, made, self._now(), self.left(), reserved, leaving)
+        return commit(self._ledger, gang, made, self._now(), self.budgets.left(self._now()), reserved, leaving)
 
     async def _write(
         self, made: MovePlan, purpose: str, seen: dict[str, Workload], writes: asyncio.TaskGroup

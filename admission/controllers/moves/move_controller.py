@@ -39,7 +39,6 @@ from admission.engine.decision import Preempt, Wait
 from admission.engine.flavors.assign import Mode
 from admission.engine.model import Workload as EngineWorkload
 from admission.engine.moves.choice import is_better, plan_with_evictions
-from admission.engine.moves.movers import USED_UP, WITHIN_MINIMUM
 from admission.engine.moves.plan import PlanOptions, plan
 from admission.engine.moves.plan_times import FIRST_PAUSE, LONGEST_PAUSE, PlanTimes
 from admission.engine.moves.plans import MovePlan, NoPlan
@@ -194,13 +193,12 @@ class MoveController:
 
         Returns the seconds of computation.
         """
-        at = self._times.time_of(key)
-        opens = found.stays.keys() & {WITHIN_MINIMUM, USED_UP}
-        if not opens and self._executor.left(at) == self._executor.left():
+        at = self._executor.budgets.look_ahead(found, key, self._times, self._now())
+        if at is None:
             return 0.0
         ahead, spent = await self.planned(key, evict=True, at=at)
         if isinstance(ahead, MovePlan):
-            self._times.sooner(key, self._executor.opens(ahead))
+            self._times.sooner(key, self._executor.budgets.opens(ahead))
         return spent
 
     def _begin(self, made: MovePlan, writes: asyncio.TaskGroup) -> bool:
@@ -221,7 +219,9 @@ class MoveController:
         if gang is None:
             return None, 0.0
         latest = latest_start(self._queues, gang, self._latest_start)
-        options = PlanOptions(self._executor.left(now), wait=None if latest is None else latest - now, bound=True)
+        options = PlanOptions(
+            self._executor.budgets.left(now), wait=None if latest is None else latest - now, bound=True
+        )
         return await computed(partial(self._plan, gang, now, options, evict), {"workload": key})
 
     def _plan(

@@ -47,7 +47,7 @@ class TakeOver:
     async def resume(self, now: float, writes: asyncio.TaskGroup) -> list[MovePlan]:
         """Holds the places, and begins what the plans still lack; returns that. `now` is in epoch seconds."""
         objects = self._views.workloads.objects
-        await self._executor.made.read(list(objects.values()), now)
+        await self._executor.budgets.made.read(list(objects.values()), now)
         found = await Unfinished.of(self._ledger, objects, now)
         begun: list[MovePlan] = []
         for key in await self._waiting(found):
@@ -91,7 +91,7 @@ class TakeOver:
             return None
         made = evictions_after_moves(self._ledger, gang, found.leaving, now, around)
         if made is None:  # one of those may move, or all of them have to
-            made = moves_after_moves(self._ledger, gang, found.leaving, now, self._executor.left(now), around)
+            made = moves_after_moves(self._ledger, gang, found.leaving, now, self._executor.budgets.left(now), around)
         elif not self._may_evict(gang, made, found, now):
             return None
         return None if made is None or made.admission is None else (made.admission, made)

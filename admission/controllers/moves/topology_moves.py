@@ -116,7 +116,7 @@ class TopologyMoves:
                 counts = free_hosts(self._ledger, flavor, level, pause)
                 if counts is None or counts.largest >= policy.hosts or counts.idle <= policy.idle:
                     return None
-            options = PlanOptions(self._executor.left(), bound=True, pause=pause)
+            options = PlanOptions(self._executor.budgets.left(self._now()), bound=True, pause=pause)
             least = 1 if policy is None else policy.hosts
             return vacate(self._ledger, flavor, level, self._now(), options, least=least)
 

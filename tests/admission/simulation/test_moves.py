@@ -150,7 +150,7 @@ UNMOVABLE = [job(name, 2, require=RACK, runs="10m") for name in "ab"]
 @pytest.mark.parametrize(
     ("jobs", "per_day", "starts"),
     [
-        pytest.param(apart(minimum="5m"), None, 400.0, id="at the first plan after the minimum run time"),
+        pytest.param(apart(minimum="5m"), None, 300.0, id="when the minimum run time ends, between two plans"),
         pytest.param(apart(), "0", 600.0, id="at an end if the budget is zero"),
         pytest.param([UNMOVABLE[0], *apart()[1:]], None, 90.0, id="after a move if one of them may move"),
         pytest.param([UNMOVABLE[0], apart()[1], UNMOVABLE[1], apart()[3]], None, 600.0, id="at an end if none may"),
