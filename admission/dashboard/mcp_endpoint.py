@@ -1,7 +1,7 @@
 """The path `/mcp` of the dashboard's HTTP server: the tools for clients of the Model Context Protocol.
 
 The server has authenticated each request; there are no sessions that another user could take over. The SDK is
-imported at the first request, in a thread: most dashboards are never asked, and a page need not wait for it.
+imported at the first request, in a thread: most dashboards get no such request, and a page need not wait for it.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Endpoint:
 
 
 def paths(endpoint: Endpoint) -> Mapping[str, Extra]:
-    """Returns what the server answers further; nothing where the SDK is not installed."""
+    """Returns the further paths that the server answers; none where the SDK is not installed."""
     return {PATH: endpoint.answer} if find_spec("mcp") is not None else {}
 
 

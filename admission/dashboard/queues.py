@@ -18,7 +18,7 @@ from api.queues import LocalQueue
 
 
 def queues(cluster: Cluster, sees: Sees) -> dict[str, Any]:
-    """Returns the answer. LocalQueues of namespaces that the asker may not see are counted in `others`."""
+    """Returns the answer. LocalQueues of namespaces that the viewer may not see are counted in `others`."""
     locals_of: dict[str, list[LocalQueue]] = {}
     for local in cluster.view.local_queues.objects.values():
         locals_of.setdefault(local.spec.cluster_queue, []).append(local)

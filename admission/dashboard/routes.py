@@ -46,7 +46,7 @@ Call = Callable[[Dashboard, Viewer, Asked], Awaitable[Any]]
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """A route below PREFIX. `rights` says in words what the asker must be allowed; `tool` whether it is a tool as well."""
+    """A route below PREFIX. `rights` says in words which rights the viewer needs; `tool` whether it is a tool as well."""
 
     path: str
     name: str

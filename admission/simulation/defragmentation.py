@@ -133,7 +133,7 @@ def _planned(world: World, workload: Workload, level: str, decided: PendingQueue
 def _after_cycles(world: World) -> PendingQueues | None:
     """Returns the queues as the next cycles leave them, which reserve starts; None if no queue has backfill.
 
-    The cycles run on a copy. No object says which starts are reserved, and messages that do so may be anybody's.
+    The cycles run on a copy. No object says which starts are reserved, and messages that do so may have been written by others.
     """
     if not any(one.backfill for one in world.ledger.quota.specs() if isinstance(one, ClusterQueue)):
         return None

@@ -3,7 +3,7 @@
 The scheduler reports each workload that it lets wait. One that has waited `first` seconds for a place is planned for, one at a
 time and in the order of the queues, in short turns of the loop with rests between (turns.py). A plan is checked against the
 ledger in one step (engine/moves/commit.py), which takes all places; then the moves are written one after the other. If a mover
-has changed so that it stays, the rest are not moved and the waiting workload gets its wait's usual reason again; what was moved
+has changed so that it stays, the rest are not moved and the waiting workload gets its usual reason again; what was moved
 already runs at its new place. engine/moves/plan_times.py says when the next plan is made for a workload without one.
 
 Before workloads are evicted for one that has quota, moves are planned for it. They are made if they lose no more work than

@@ -1,7 +1,7 @@
 """The moves that a process finds when it begins to lead, and for which waiting workloads they were made.
 
 A mover's condition names the workload, so that it is known once one move is written. A name there, or a message on the waiting
-workload, may be anybody's who writes statuses: the place is computed anew, and evictions follow the rules of preemption.
+workload, may have been written by others: the place is computed again, and evictions follow the rules of preemption.
 """
 
 from __future__ import annotations

@@ -139,7 +139,7 @@ def _without_its_own(view: View, queue: Obj, own: list[_Quota], members: Sequenc
         command = view.command("patch", "clusterqueue", name_of(queue), "--type=merge", "-p", body)
         names = ", ".join(name_of(each) for each in borrowers[:3])
         what = (
-            f"has waiting workloads, {names} borrows its quota, and it may not take it back (reclaimWithinCohort Never)"
+            f"has waiting workloads; {names} borrowed its quota, which it may not take back (reclaimWithinCohort Never)"
         )
         yield Finding(f"ClusterQueue {name_of(queue)}", what, command)
 

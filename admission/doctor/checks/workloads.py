@@ -25,7 +25,9 @@ def _found(view: View) -> Iterator[Finding]:
             if view.now - deleted > _STUCK and workload["metadata"].get("finalizers"):
                 body = '{"metadata":{"finalizers":null}}'
                 command = view.command(*words, "patch", "workload", name_of(workload), "--type=merge", "-p", body)
-                yield Finding(name, f"is being deleted for {view.now - deleted:.0f} s: its finalizers stay", command)
+                yield Finding(
+                    name, f"has been in deletion for {view.now - deleted:.0f} s: its finalizers remain", command
+                )
         elif condition(workload, FINISHED).get("status") != "True" and (why := _orphaned(view, workload)):
             command = view.command(*words, "delete", "workload", name_of(workload))
             yield Finding(name, f"{why}, and {_held(workload)}", command)
@@ -50,7 +52,7 @@ def _gone(view: View, owner: Any) -> str | None:
         return None
     uids = view.owners[kind]
     if uids is None:
-        return f"belongs to {kind[1]} {owner.get('name')}, whose kind is not served any more"
+        return f"belongs to {kind[1]} {owner.get('name')}, whose kind is no longer served"
     return None if owner.get("uid") in uids else f"belongs to {kind[1]} {owner.get('name')}, which does not exist"
 
 
@@ -58,7 +60,7 @@ CHECKS: Final = (
     Check(
         "leftover-workloads",
         (WORKLOADS, Question.OWNERS),
-        "A Workload's owner does not exist any more, its kind is not served any more, or its finalizers stay for more than "
+        "A Workload's owner no longer exists, its kind is no longer served, or its finalizers remain for more than "
         "five minutes after its deletion.",
         "It holds quota for nothing, or waits in front of others.",
         "deletes the Workload, or removes its finalizers",
