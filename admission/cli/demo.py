@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import signal
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -168,11 +169,21 @@ def _logs(processes: StowageProcesses) -> str:
     return "\n".join(f"--- {name}\n" + "\n".join(lines) for name, lines in tails)
 
 
+async def _until_terminated(played: Awaitable[StoryResult]) -> StoryResult:
+    """Returns the result. SIGTERM cancels the story, as Ctrl-C does, so that its processes end and its folder is removed."""
+    task = asyncio.current_task()
+    if task is not None:
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
+    return await played
+
+
 def run(deadline: float, pace: float, *, page: bool = False) -> int:
     """Runs the command and returns its exit code: 0 if every job reached its expected state."""
     console = Console()
     try:
-        outcome = asyncio.run(play(console, deadline=deadline, pace=pace, page=page))
+        outcome = asyncio.run(_until_terminated(play(console, deadline=deadline, pace=pace, page=page)))
+    except asyncio.CancelledError:
+        raise KeyboardInterrupt from None
     except (StoryFailed, StowageError, ProcessFailed) as failed:
         Console(stderr=True).print(f"the demo failed: {failed}", style="red", markup=False, soft_wrap=True)
         return 1

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import io
+import os
+import signal
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from types import SimpleNamespace
@@ -101,6 +103,22 @@ def test_a_story_that_does_not_come_true_is_an_error(monkeypatch: pytest.MonkeyP
     answer = CliRunner().invoke(app, ["demo"])
     assert answer.exit_code == 1
     assert str(failure) in answer.output
+
+
+def test_a_terminated_demo_cleans_up_as_after_ctrl_c(monkeypatch: pytest.MonkeyPatch) -> None:
+    ended = []
+
+    async def play(*_: object, **__: object) -> None:
+        try:
+            os.kill(os.getpid(), signal.SIGTERM)
+            await asyncio.Event().wait()
+        finally:
+            ended.append("the cluster")
+
+    monkeypatch.setattr(demo, "play", play)
+    answer = CliRunner().invoke(app, ["demo"])
+    assert (answer.exit_code, ended) == (130, ["the cluster"])
+    assert answer.stderr == "interrupted\n"
 
 
 async def test_the_deadline_says_what_was_waited_for(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
