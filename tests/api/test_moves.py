@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from time import process_time
+
 import pytest
 
 from api import moves, names
@@ -33,21 +35,45 @@ def test_a_queue_has_a_budget(text: str, value: int) -> None:
 PERIOD = "must be a duration such as 90s, 10m or 1h30m, of whole seconds, at most"
 NUMBER = "must be a whole number from 0 to 100000"
 MOMENT = "must be a time by RFC 3339"
+HOSTILE = (
+    "nan",
+    "NaNs",
+    "inf",
+    "-0",
+    "\u0661\u0662s",
+    "\uff12\uff10\uff12\uff16-11-26T10:00:00Z",
+    "1e9s",
+    "5s\n",
+    "0x10s",
+    "1s" * 500_000,
+)
+"""Not a number, no end, digits of other scripts, and a megabyte."""
 
 
 @pytest.mark.parametrize(
     ("key", "text", "allowed"),
     [
         *((names.MOVABLE, text, "must be true or false") for text in ("", "yes", "True", "1", "true ")),
-        *((names.MOVE_COST, text, PERIOD) for text in ("", "-5s", "5", "0.5s", "169h", "9" * 40 + "s", "soon")),
-        *((names.MINIMUM_RUN_TIME, text, PERIOD) for text in ("", "-1h", "10000h", "1d")),
+        *(
+            (names.MOVE_COST, text, PERIOD)
+            for text in ("", "-5s", "5", "0.5s", "169h", "9" * 40 + "s", "soon", *HOSTILE)
+        ),
+        *((names.MINIMUM_RUN_TIME, text, PERIOD) for text in ("", "-1h", "10000h", "1d", *HOSTILE)),
         *(
             (names.MOVES_PER_DAY, text, NUMBER)
-            for text in ("", "-1", "1.5", "100001", "9" * 5000, "\u0663", "01", "+1")
+            for text in ("", "-1", "1.5", "100001", "9" * 5000, "\u0663", "01", "+1", *HOSTILE)
         ),
         *(
             (names.LAST_CHECKPOINT, text, MOMENT)
-            for text in ("", "now", "2026-11-26", "2026-11-26T10:00:00", "2026-13-26T10:00:00Z", "1" * 100_000)
+            for text in (
+                "",
+                "now",
+                "2026-11-26",
+                "2026-11-26T10:00:00",
+                "2026-13-26T10:00:00Z",
+                "1" * 100_000,
+                *HOSTILE,
+            )
         ),
     ],
     ids=lambda value: str(value).removeprefix("stowage.dev/")[:24] or "empty",
@@ -63,3 +89,12 @@ def test_other_values_are_faults_that_say_what_is_allowed(key: str, text: str, a
 def test_one_fault_hides_no_other() -> None:
     found = moves.of_workload({names.MOVABLE: "yes", names.MOVE_COST: "-1s", names.MINIMUM_RUN_TIME: "1h"})
     assert ([fault.given for fault in found.faults], found.minimum_run) == (["yes", "-1s"], 3600)
+
+
+def test_a_megabyte_is_refused_at_once() -> None:
+    """A text of many small parts took a second of the event loop, each time that an object with it was read."""
+    began = process_time()
+    for key in moves.KEYS_OF_JOBS:
+        for text in ("1s" * 500_000, "1" * 1_000_000, "2026-11-26T10:00:00." + "0" * 1_000_000 + "Z"):
+            assert moves.of_workload({key: text}).faults
+    assert process_time() - began < 0.2

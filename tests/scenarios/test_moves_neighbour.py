@@ -18,7 +18,7 @@ from aiohttp import web
 
 from api.errors import StowageError
 from api.fake.server import FakeSettings
-from api.kube.resources import EVENTS
+from api.kube.resources import EVENTS, JOBS
 from api.meta import find_condition
 from api.names import EVICTED, MOVING, REQUIRE_TOPOLOGY
 from tests.scenarios.change_watcher import watched
@@ -30,7 +30,7 @@ from tests.scenarios.test_moves_made import ENVIRONMENT
 from tests.scenarios.test_two_moves_killed import blocked
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
-JOBS = 12
+MANY = 12
 
 
 @dataclass
@@ -66,7 +66,7 @@ async def small_jobs(here: Site) -> AsyncIterator[None]:
 
     async def submit() -> None:
         await eventually("a mover is on its way", lambda: _moves(here))
-        for number in range(JOBS):
+        for number in range(MANY):
             with contextlib.suppress(StowageError):
                 await here.submit(
                     await prioritized(here, here.job(f"tiny-{number}", 1, {REQUIRE_TOPOLOGY: RACK}), URGENT)
@@ -103,3 +103,24 @@ async def test_nobody_takes_what_the_movers_leave(refusing: tuple[Stage, Conflic
         assert conflicts.made == refused
         events = (await here.kube.list(EVENTS, here.name)).items
         assert not [event["message"] for event in events if event["reason"] == "MovesStopped"]
+
+
+@pytest.mark.parametrize("what", ["deleted", "suspended"])
+async def test_a_mover_that_its_owner_stops_on_its_way_does_not_keep_the_gang_waiting(
+    refusing: tuple[Stage, Conflicts], what: str
+) -> None:
+    """Issue 21, must be shown 5: between the plan and the eviction."""
+    stage, conflicts = refusing
+    here = Site(stage.kube, f"owner-{what}")
+    async with watched(here, evicts=True):
+        rack, other = await blocked(here)
+        conflicts.left = 1
+        await here.submit(await prioritized(here, here.job("gang", 8, {REQUIRE_TOPOLOGY: RACK}), URGENT))
+        await eventually("a mover is on its way", lambda: _moves(here))
+        if what == "deleted":
+            await here.remove(JOBS, "peer-0")
+        else:
+            await here.change(JOBS, "peer-0", {"spec": {"suspend": True}})
+        assert list(await here.racks(await here.running("gang", 8))) == [rack]
+        assert list(await here.racks(await here.running("peer-1", 2))) == [other]
+        assert await stopped(here, "low") == [("Preempted", 1)]

@@ -16,10 +16,10 @@ from api.workloads import Workload
 
 
 class MoveLog:
-    """The moves, oldest first."""
+    """Times (epoch seconds), queues and numbers of moves, oldest first. A status may claim very many, so none has a record."""
 
     def __init__(self) -> None:
-        self._moves: deque[tuple[float, str]] = deque()
+        self._moves: deque[tuple[float, str, int]] = deque()
 
     async def read(self, workloads: Iterable[Workload], now: float) -> None:
         """Begins with what the statuses say: if the last move of a Workload is of today, all of its moves count.
@@ -31,22 +31,30 @@ class MoveLog:
             await turns.give_way()
             terms, admission = terms_of_workload(workload), workload.status.admission
             if admission is not None and terms.moved is not None and moved_today(terms.moved, now):
-                found += [(min(terms.moved, now), admission.cluster_queue)] * terms.moves
+                found.append((min(terms.moved, now), admission.cluster_queue, terms.moves))
         self._moves = deque(sorted(found))
 
     def add(self, queue: str, now: float) -> None:
         """Records a move of a workload of the queue."""
         while self._moves and not moved_today(self._moves[0][0], now):
             self._moves.popleft()
-        self._moves.append((now, queue))
+        self._moves.append((now, queue, 1))
 
     def left(self, limits: Mapping[str, int | None], now: float) -> dict[str, int]:
         """Returns how many moves each queue with a limit may make at `now`, which may be later than the present."""
-        made = Counter(queue for at, queue in self._moves if moved_today(at, now))
+        made = Counter[str]()
+        for at, queue, count in self._moves:
+            made[queue] += count if moved_today(at, now) else 0
         return {queue: max(0, limit - made[queue]) for queue, limit in limits.items() if limit is not None}
 
     def opens(self, queue: str, limit: int, count: int) -> float:
         """Returns when the queue may make `count` moves if it makes none before (epoch seconds), for at most `limit` a day."""
-        times = sorted(at for at, made in self._moves if made == queue)
-        over = len(times) + count - limit
-        return times[over - 1] + DAY if 0 < over <= len(times) else 0.0
+        own = sorted((at, many) for at, of, many in self._moves if of == queue)
+        over = sum(many for _, many in own) + count - limit
+        if count > limit:
+            return 0.0
+        for at, many in own:
+            if 0 < over <= many:
+                return at + DAY
+            over -= many
+        return 0.0

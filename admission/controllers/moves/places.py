@@ -95,10 +95,10 @@ class HeldPlaces:
         return workload.evicted or workload.reserved == since
 
     def _leaves(self, key: str) -> bool:
-        """Reports whether the mover has pods at its old place, or its job does not rest yet."""
-        workload = self._views.workloads.objects.get(key)
-        if workload is None or not conditions.is_running(workload.status):
-            return False
-        allocations = self._ledger.allocations
-        old = (pod for pod in allocations.pods_with_surplus(key) if pod not in allocations.slot_of)
-        return conditions.is_moving(workload.status) or next(old, None) is not None
+        """Reports whether the mover has pods at its old place, or its job does not rest yet.
+
+        One that was stopped, suspended or deleted by others meanwhile is there until its last pod has ended.
+        """
+        workload, allocations = self._views.workloads.objects.get(key), self._ledger.allocations
+        moves = workload is not None and conditions.is_moving(workload.status)
+        return moves or any(pod not in allocations.slot_of for pod in allocations.pods_with_surplus(key))

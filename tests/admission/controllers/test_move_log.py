@@ -35,6 +35,21 @@ async def test_a_new_process_counts_every_move_of_what_was_moved_today() -> None
     assert log.left({"a": 5, "b": 5}, NOW) == {"a": 3, "b": 4}
 
 
+async def test_a_status_that_claims_very_many_moves_costs_nothing() -> None:
+    """Issue 21, must be shown 5: who may write statuses could fill the memory of the next leader."""
+    claims = moved("a", NOW - 5.0)
+    stats = claims.status.scheduling_stats
+    assert stats is not None
+    many = stats.model_copy(
+        update={"evictions": tuple(one.model_copy(update={"count": 2**31 - 1}) for one in stats.evictions)}
+    )
+    status = claims.status.model_copy(update={"scheduling_stats": many})
+    log = MoveLog()
+    await log.read([claims.model_copy(update={"status": status})] * 100, NOW)
+    assert log.left({"a": 100_000, "b": 1}, NOW) == {"a": 0, "b": 1}
+    assert log.opens("a", 3, 1) == NOW - 5.0 + DAY
+
+
 def test_a_budget_of_zero_is_none_left() -> None:
     assert MoveLog().left({"a": 0}, NOW) == {"a": 0}
 

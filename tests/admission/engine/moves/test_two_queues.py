@@ -1,0 +1,66 @@
+"""Two queues whose gangs each want the rack in which a job of the other runs (Issue 21, 1: never a cycle of moves)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from admission.engine.cycle.held_places import drop_place
+from admission.engine.ledger import Ledger, place_key
+from admission.engine.model import MoveTerms, ObjectRemoved, RemovedKind, Workload
+from admission.engine.moves.commit import commit
+from admission.engine.moves.plan import PlanOptions, plan
+from admission.engine.moves.plans import MovePlan, NoPlan, NoPlanReason
+from tests.admission.engine.moves.clusters import NOW, Running, cluster, gang, own
+from tests.admission.engine.moves.drawn import carry_out, overfull
+
+AT_ONCE = MoveTerms(movable=True, minimum_run=0)
+RUNS = {"a": Running({"h0": 1}, moves=AT_ONCE, queue="a"), "b": Running({"h2": 1}, moves=AT_ONCE, queue="b")}
+
+
+def waiting(name: str) -> Workload:
+    """A gang of that queue, which wants a whole rack of two."""
+    return replace(gang(to=name), key=f"ns/gang-{name}", uid=f"uid-gang-{name}")
+
+
+def both() -> tuple[Ledger, dict[str, MovePlan]]:
+    """The cluster, and a plan for each gang, made at the same time."""
+    ledger, plans = cluster(RUNS, own(name="a"), own(name="b")), {}
+    for name in RUNS:
+        found = plan(ledger, waiting(name), NOW, PlanOptions(bound=True))
+        assert isinstance(found, MovePlan)
+        plans[name] = found
+    return ledger, plans
+
+
+@pytest.mark.parametrize(("first", "second"), [("a", "b"), ("b", "a")])
+def test_of_two_plans_made_at_the_same_time_one_is_made(first: str, second: str) -> None:
+    ledger, plans = both()
+    assert commit(ledger, waiting(first), plans[first], NOW, {}) is None
+    before = dict(ledger.admissions)
+    assert commit(ledger, waiting(second), plans[second], NOW, {}) is not None
+    assert dict(ledger.admissions) == before
+    again = plan(ledger, waiting(second), NOW, PlanOptions(bound=True))
+    assert isinstance(again, NoPlan)
+    assert ledger.audit() == []
+
+
+@pytest.mark.parametrize(("first", "second"), [("a", "b"), ("b", "a")])
+def test_nobody_moves_back_and_forth(first: str, second: str) -> None:
+    """While the first gang runs, nothing moves for the second one, which gets the rack after it without a move."""
+    ledger, plans = both()
+    gang_of_first = waiting(first)
+    assert commit(ledger, gang_of_first, plans[first], NOW, {}) is None
+    drop_place(ledger, gang_of_first.key)
+    carry_out(ledger, plans[first], gang_of_first, lambda: None)
+    assert overfull(ledger) == []
+    found = plan(ledger, waiting(second), NOW + 86_400, PlanOptions(bound=True))
+    assert isinstance(found, NoPlan)
+    assert found.reason is NoPlanReason.TOO_LITTLE_FREE
+    ledger.release(gang_of_first.key)
+    ledger.apply(ObjectRemoved(RemovedKind.WORKLOAD, gang_of_first.key))
+    found = plan(ledger, waiting(second), NOW + 86_400, PlanOptions(bound=True))
+    assert isinstance(found, NoPlan)
+    assert found.reason is NoPlanReason.FITS
+    assert ledger.admission(place_key(waiting(second).key)) is None
