@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import socket
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
@@ -27,6 +28,9 @@ _GRACE: Final = 5.0
 _IDLE: Final = 120.0
 _READ_AHEAD: Final = 64 * 1024
 """Bytes of TLS data that a connection buffers while its reading is paused."""
+_SEND_AHEAD: Final = 64 * 1024
+_PIECE: Final = 128 * 1024
+"""Bytes that kernel and TLS take for a client that does not read, else megabytes; and bytes that are written at once."""
 
 Handle = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 
@@ -68,6 +72,10 @@ class _Connection(RequestHandler):
         super().connection_made(transport)
         if isinstance(transport, _BoundsReading):
             transport.set_read_buffer_limits(_READ_AHEAD)
+        if (sock := transport.get_extra_info("socket")) is not None:
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SEND_AHEAD)
+        if isinstance(transport, asyncio.WriteTransport):
+            transport.set_write_buffer_limits(_SEND_AHEAD)
         self._overdue = asyncio.get_running_loop().call_later(2 * self._open.limits.whole, self._abort)
         self._open.unfinished.enter(self, address(transport), self._abort)
 
@@ -134,11 +142,22 @@ async def send(request: web.BaseRequest, response: web.StreamResponse, within: f
     try:
         async with asyncio.timeout(within):
             await response.prepare(request)
+            if isinstance(response, web.Response) and request.method != "HEAD":
+                await _in_pieces(response)
             await response.write_eof()
     except TimeoutError:
         cut(request.transport)
     except ConnectionError:
         log.debug("the client closed the connection before the response")
+
+
+async def _in_pieces(response: web.Response) -> None:
+    """Writes a long body as the client reads it: TLS takes one write of any length at once, and holds a copy of it."""
+    body = response.body
+    if isinstance(body, bytes | bytearray) and len(body) > _PIECE:
+        response.body = None  # what is written; an idle connection would keep it, too
+        for first in range(0, len(body), _PIECE):
+            await response.write(memoryview(body)[first : first + _PIECE])
 
 
 @dataclass(frozen=True, slots=True)

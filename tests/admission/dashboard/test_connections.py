@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import socket
 import ssl
 import time
 from collections.abc import AsyncIterator
 
 import pytest
 
+from admission.dashboard import server
 from admission.dashboard.cluster import of_objects
 from admission.dashboard.dashboard import Dashboard, Facts
 from admission.dashboard.mcp_endpoint import PATH, Endpoint, paths
 from admission.dashboard.routes import PREFIX
 from admission.dashboard.server import LONGEST_BODY, DashboardServer
+from admission.serving import connection_limits, connections
 from admission.serving.certificate_authority import issue
 from admission.serving.connection_limits import ConnectionLimits
 from admission.serving.connections import Connections, listening
@@ -37,10 +40,10 @@ async def listened() -> AsyncIterator[tuple[int, ssl.SSLContext]]:
     dashboard = Dashboard(of_objects(cluster.objects, cluster.world.state), Facts("0", "made-up", "token"))
     await dashboard.renew()
     tools = Endpoint(dashboard)
-    server = DashboardServer(dashboard, authenticated, paths(tools))
+    handle = DashboardServer(dashboard, authenticated, paths(tools)).handle
     async with (
         running(tools.run()),
-        listening(Connections(LIMITS), server.handle, lambda: tls.context, HOST, 0) as found,
+        listening(Connections(LIMITS), handle, lambda: tls.context, HOST, 0) as found,
     ):
         yield found.port, ssl.create_default_context(cadata=authority.decode())
 
@@ -128,6 +131,36 @@ async def test_a_slow_body_of_the_tools_ends_its_connection() -> None:
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(0.05):
                         await reader.read(100)
+        writer.close()
+        assert await works(port, context)
+
+
+async def test_a_long_answer_that_nobody_reads_ends_its_connection(monkeypatch: pytest.MonkeyPatch) -> None:
+    """TLS took a long answer whole, so that it counted as sent at once: nothing bounded how long or how often."""
+    length, ended = 8 << 20, asyncio.Event()
+
+    async def tree(dashboard: Dashboard, viewer: object, flavor: str) -> bytes:
+        return b" " * length
+
+    def cut(transport: asyncio.Transport | None) -> None:
+        connection_limits.cut(transport)
+        ended.set()
+
+    monkeypatch.setattr(Dashboard, "tree", tree)
+    monkeypatch.setattr(server, "_SENT_WITHIN", 0.5)
+    monkeypatch.setattr(connections, "cut", cut)
+    async with listened() as (port, context), asyncio.timeout(60):
+        narrow = socket.create_connection((HOST, port))
+        narrow.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        reader, writer = await asyncio.open_connection(sock=narrow, ssl=context, server_hostname=HOST, limit=1024)
+        writer.write(f"GET {PREFIX}topology/tas HTTP/1.1\r\nHost: d\r\n{AUTHORIZED}\r\n".encode())
+        assert await reader.readline() == b"HTTP/1.1 200 OK\r\n"
+        await ended.wait()
+        got = 0
+        with contextlib.suppress(ConnectionError):
+            while part := await reader.read(1 << 16):
+                got += len(part)
+        assert got < length
         writer.close()
         assert await works(port, context)
 
