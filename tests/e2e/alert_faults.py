@@ -80,7 +80,7 @@ class Watched:
 
     `more` is a site with four hosts, which each case leaves empty.
     `points` are those of each case, or `failed` has why there are none. All faults were injected before the first test, one
-    after the other.
+    after the other. `patience`: seconds within which each watch is heard of.
     """
 
     stage: Stage
@@ -94,6 +94,7 @@ class Watched:
     points: dict[str, Points] = field(default_factory=dict)
     failed: dict[str, Exception] = field(default_factory=dict)
     texts: dict[str, str] = field(default_factory=dict)
+    patience: float = 60.0
 
     async def scrape(self) -> dict[str, Scrape | None]:
         return {name: await self._scrape(child.health_port) for name, child in self.stage.processes.children.items()}
@@ -110,7 +111,7 @@ class Watched:
             found = await self.scrape()
             return found if all(heard(process, scrape) for process, scrape in found.items()) else None
 
-        return await eventually("every watch is heard of", all_heard, 60)
+        return await eventually("every watch is heard of", all_heard, self.patience)
 
     async def _scrape(self, port: int) -> Scrape | None:
         try:
