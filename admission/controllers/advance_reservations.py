@@ -19,6 +19,7 @@ from admission.engine import model
 from admission.engine.advance_reservations import usable_by
 from admission.engine.convert_advance_reservations import advance_reservation
 from admission.engine.ledger import Ledger
+from admission.engine.listed import listed
 from admission.engine.quota.cohorts import available
 from api.advance_reservations import AdvanceReservation
 from api.errors import InvalidObject
@@ -102,8 +103,7 @@ class AdvanceReservationController:
         text += await self._shared(reservation, nodes) + self._charge(reservation, nodes)
         if not beyond:
             return text
-        more = f" and {len(beyond) - _NAMED} more" if len(beyond) > _NAMED else ""
-        return f"{text}; {len(beyond)} workload(s) there may run beyond the start: {', '.join(beyond[:_NAMED])}{more}"
+        return f"{text}; {len(beyond)} workload(s) there may run beyond the start: {listed(beyond, _NAMED)}"
 
     async def _shared(self, reservation: model.AdvanceReservation, nodes: set[str]) -> str:
         """Says which of its nodes other reservations hold at the same time; empty if none. A job can name one of them only."""
@@ -121,8 +121,7 @@ class AdvanceReservationController:
             await turns.give_way()
         if not names:
             return ""
-        more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-        return f"; {count} of them are held by {', '.join(sorted(names)[:_NAMED])}{more} at the same time"
+        return f"; {count} of them are held by {listed(sorted(names), _NAMED)} at the same time"
 
     def _charge(self, reservation: model.AdvanceReservation, nodes: set[str]) -> str:
         """Says what is charged to the reservation's ClusterQueue, and what is wrong with that; empty if it names none."""
@@ -183,5 +182,4 @@ def _amounts(sums: Mapping[model.FlavorResource, int]) -> str:
         f"{to_text(resource, amount)} {resource} of flavor {flavor}"
         for (flavor, resource), amount in sorted(sums.items())
     ]
-    more = f" and {len(texts) - _NAMED} more" if len(texts) > _NAMED else ""
-    return ", ".join(texts[:_NAMED]) + more if texts else "nothing, all is in use by its workloads"
+    return listed(texts, _NAMED) if texts else "nothing, all is in use by its workloads"

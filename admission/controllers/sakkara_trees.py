@@ -16,6 +16,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol, TypeVar
 
+from admission.engine.listed import listed
 from api.kube.store import Change, ChangeType
 from api.meta import ObjectMeta
 from api.names import HOSTNAME_LABEL, SAKKARA_QUEUE
@@ -114,7 +115,9 @@ class Trees:
             return None
         faults = list(held.faults)
         if held.given is not None and held.missing:
-            faults.append(f"data.{TREE}: the cluster has no {held.given.levels[-1]} {_join_names(held.missing)}")
+            faults.append(
+                f"data.{TREE}: the cluster has no {held.given.levels[-1]} {listed(sorted(held.missing), _NAMED)}"
+            )
         if held.in_force is not None and self._by_name.get(held.in_force.name) is not held.in_force:
             return "; ".join([*faults, f"data.name: {held.in_force.name}: another ConfigMap has a tree of this name"])
         if not faults:
@@ -198,9 +201,3 @@ def _changed_nodes(before: Mapping[str, SakkaraTopology], now: Mapping[str, Sakk
         else:
             moved.update(node for node in {*old.paths, *new.paths} if old.paths.get(node) != new.paths.get(node))
     return moved
-
-
-def _join_names(nodes: set[str]) -> str:
-    named = sorted(nodes)
-    rest = f" and {len(named) - _NAMED} more" if len(named) > _NAMED else ""
-    return ", ".join(named[:_NAMED]) + rest

@@ -27,6 +27,7 @@ from admission.controllers.evictor import Evictor
 from admission.controllers.pod_mover import PodMover
 from admission.controllers.projection import ProjectedMeta
 from admission.controllers.status import patch_unless_gone
+from admission.engine.listed import listed
 from api.kube.client import Kube
 from api.kube.events import EventRecorder, ref_to
 from api.kube.informer import Informer
@@ -272,7 +273,6 @@ def _refusal_message(stuck: Sequence[UnboundPod]) -> str:
 
 
 def _pods(stuck: Sequence[UnboundPod]) -> str:
-    names = ", ".join(pod.metadata.name for pod in stuck[:_NAMED])
-    more = f" and {len(stuck) - _NAMED} more" if len(stuck) > _NAMED else ""
+    names = listed([pod.metadata.name for pod in stuck], _NAMED)
     count = "1 pod" if len(stuck) == 1 else f"{len(stuck)} pods"
-    return f"no node takes {count} after the gate was opened ({names}{more})"
+    return f"no node takes {count} after the gate was opened ({names})"

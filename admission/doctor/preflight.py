@@ -19,7 +19,8 @@ from admission.doctor.checks.controllers import kueue_deployments
 from admission.doctor.checks.kinds import unmanaged
 from admission.doctor.finding import Check, Finding
 from admission.doctor.question import Question
-from admission.doctor.view import Obj, View, listed, name_of, namespace_of, spec_of, status_of
+from admission.doctor.view import Obj, View, name_of, namespace_of, spec_of, status_of
+from admission.engine.listed import listed
 from admission.integrations.owners import is_managed_kind
 from admission.settings import AdmissionSettings
 from api.errors import InvalidObject

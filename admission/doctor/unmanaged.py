@@ -13,7 +13,8 @@ from typing import Any, Final
 import msgspec
 
 from admission.doctor.discovery import custom_kinds
-from admission.doctor.view import Unmanaged, listed
+from admission.doctor.view import Unmanaged
+from admission.engine.listed import listed
 from admission.integrations.unmanaged import notice
 from api.errors import NotFound, StowageError
 from api.kube.client import Kube

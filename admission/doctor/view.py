@@ -161,9 +161,3 @@ def allocatable(nodes: Sequence[Obj]) -> dict[str, int]:
         except (InvalidQuantity, AttributeError, TypeError):
             continue
     return total
-
-
-def listed(names: Sequence[str], most: int = 5) -> str:
-    """Returns the names with commas, at most `most`, and how many more there are."""
-    more = f" and {len(names) - most} more" if len(names) > most else ""
-    return f"{', '.join(names[:most])}{more}"

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from admission.doctor.finding import Check, Finding
-from admission.doctor.view import Obj, View, condition, listed, spec_of
+from admission.doctor.view import Obj, View, condition, spec_of
+from admission.engine.listed import listed
 from api.kube.resources import CRDS
 
 

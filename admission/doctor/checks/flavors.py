@@ -9,7 +9,8 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from admission.doctor.finding import Check, Finding
-from admission.doctor.view import Obj, View, is_made, labels, listed, name_of, node_labels, spec_of
+from admission.doctor.view import Obj, View, is_made, labels, name_of, node_labels, spec_of
+from admission.engine.listed import listed
 from admission.levels.level_plan import levels_of
 from admission.levels.oddities import LabelledNode, missing_levels
 from api.kube.resources import CLUSTER_QUEUES, NODES, RESOURCE_FLAVORS, TOPOLOGIES

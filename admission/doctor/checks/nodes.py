@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from typing import Final
 
 from admission.doctor.finding import Check, Finding
-from admission.doctor.view import View, labels, listed, name_of
+from admission.doctor.view import View, labels, name_of
+from admission.engine.listed import listed
 from admission.levels.oddities import Inference, LabelledNode, contradictions, missing_levels
 from api.kube.resources import NODES, RESOURCE_FLAVORS, TOPOLOGIES
 

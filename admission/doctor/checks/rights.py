@@ -10,7 +10,8 @@ from admission.doctor.checks.settings import issues_certificates
 from admission.doctor.expected import Right
 from admission.doctor.finding import Check, Finding
 from admission.doctor.question import Question
-from admission.doctor.view import View, listed
+from admission.doctor.view import View
+from admission.engine.listed import listed
 from api.kube.resources import CONFIG_MAPS, DEPLOYMENTS
 
 

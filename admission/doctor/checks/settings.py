@@ -14,7 +14,8 @@ from admission.doctor.checks.processes import deployment
 from admission.doctor.finding import Check, Finding
 from admission.doctor.mended_settings import bare, without
 from admission.doctor.question import Question
-from admission.doctor.view import CONTROLLER, WEBHOOK, View, listed, name_of, spec_of
+from admission.doctor.view import CONTROLLER, WEBHOOK, View, name_of, spec_of
+from admission.engine.listed import listed
 from admission.settings import AdmissionSettings
 from api.errors import InvalidObject
 from api.kube.environment import BAD_SETTINGS, faults, from_map

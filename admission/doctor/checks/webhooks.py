@@ -15,7 +15,8 @@ from admission.doctor.checks.processes import is_down, restart
 from admission.doctor.checks.settings import issues_certificates
 from admission.doctor.finding import Check, Finding
 from admission.doctor.question import Question
-from admission.doctor.view import WEBHOOK, Obj, View, listed, name_of, spec_of
+from admission.doctor.view import WEBHOOK, Obj, View, name_of, spec_of
+from admission.engine.listed import listed
 from api.kube.resources import CONFIG_MAPS, CRDS, DEPLOYMENTS, MUTATING_WEBHOOKS, SERVICES, VALIDATING_WEBHOOKS
 from api.names import CONVERT_PATH
 

@@ -44,6 +44,7 @@ from admission.engine.explain.explanation import (
     Taken,
     Verdict,
 )
+from admission.engine.listed import listed
 from admission.engine.model import UnansweredCheck
 from admission.engine.model import to_text as amount_text
 from admission.engine.reasons import Reason
@@ -266,8 +267,7 @@ def quantity(resource: str, amount: int) -> str:
 
 
 def _several(names: Sequence[str]) -> str:
-    shown = ", ".join(names[:_NAMED])
-    return shown if len(names) <= _NAMED else f"{shown} and {len(names) - _NAMED} more"
+    return listed(names, _NAMED)
 
 
 def _counted(number: int, what: str) -> str:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from admission.engine.ledger import Ledger
+from admission.engine.listed import listed as listed_up_to
 from admission.engine.model import Admission, Workload
 from admission.engine.moves.movers import Mover, mover_of
 from admission.engine.moves.plan import PlanOptions, plan
@@ -74,8 +75,7 @@ def move_hint(
 
 def listed(names: Sequence[str]) -> str:
     """Returns the first names, and the number of the others."""
-    more = len(names) - _SHOWN
-    return ", ".join(names[:_SHOWN]) + (f" and {more} more" if more > 0 else "")
+    return listed_up_to(names, _SHOWN)
 
 
 def _domain(ledger: Ledger, gang: Workload, admission: Admission) -> Values:
