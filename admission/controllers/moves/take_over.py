@@ -29,6 +29,8 @@ log = logging.getLogger(__name__)
 
 _MOST_RESUMED: Final = 4
 """Plans that are searched for what they lack: no cycle runs meanwhile."""
+_MOST_WAITING: Final = 64
+"""Waiting workloads that are looked at, the first of the queues: more than that many statuses were written by others."""
 _TURN: Final = 0.01
 _BETWEEN_TURNS: Final = 1.0
 _TRIES: Final = 3
@@ -50,10 +52,14 @@ class TakeOver:
         await self._executor.budgets.made.read(list(objects.values()), now)
         found = await Unfinished.of(self._ledger, objects, now)
         begun: list[MovePlan] = []
-        for key in await self._waiting(found):
-            rest = await self._rest_of(key, found, now, more=key in found.gangs and len(begun) < _MOST_RESUMED)
-            if rest is not None and (gang := self._queues.workload(key)) is not None:
-                begun += self._begin(gang, rest, found, now, writes)
+        for key in (await self._waiting(found))[:_MOST_WAITING]:
+            try:
+                rest = await self._rest_of(key, found, now, more=key in found.gangs and len(begun) < _MOST_RESUMED)
+                if rest is not None and (gang := self._queues.workload(key)) is not None:
+                    begun += self._begin(gang, rest, found, now, writes)
+            except Exception:
+                # Whatever one plan causes, admission begins: a controller that fails here would fail at each start.
+                log.exception("a plan of moves could not be resumed", extra={"workload": key})
         return begun
 
     async def _waiting(self, found: Unfinished) -> list[str]:

@@ -8,7 +8,11 @@ import gc
 
 import pytest
 
+from admission.controllers.moves import take_over
 from admission.engine.cycle.held_places import drop_place
+from admission.engine.ledger import Ledger
+from admission.engine.model import Admission, Workload
+from admission.engine.moves.resume import place_after_moves
 from tests.admission.controllers.test_move_times import TwoRacks
 from tests.bench.take_over import Interrupted
 
@@ -42,6 +46,23 @@ async def test_a_workload_that_is_deleted_meanwhile_is_left_out() -> None:
     found.queues.remove(gone)
     assert [one.workload for one in await resuming] == [one.workload for one in found.plans[:-1]]
     assert gone not in found.executor.places
+
+
+async def test_a_plan_that_cannot_be_resumed_keeps_back_no_other(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Else the controller would end at each of its starts."""
+    found = Interrupted(nodes=320, candidates=112, others=0)
+    bad, search = found.plans[0].workload, place_after_moves
+
+    def fails(ledger: Ledger, gang: Workload, leaving: frozenset[str], now: float) -> Admission | None:
+        if gang.key == bad:
+            raise ValueError(gang.key)
+        return search(ledger, gang, leaving, now)
+
+    monkeypatch.setattr(take_over, "place_after_moves", fails)
+    assert [one.workload for one in await found.resume()] == [one.workload for one in found.plans[1:]]
+    assert "could not be resumed" in caplog.text
 
 
 async def test_nothing_moves_before_the_moves_of_today_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
