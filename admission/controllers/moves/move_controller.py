@@ -84,6 +84,7 @@ class MoveController:
         self._deferred: dict[str, Preempt] = {}
         self._urgent = asyncio.Event()
         self._evict_until: dict[str, float] = {}
+        self._replanned: dict[str, float] = {}
         self._predecessor, self._taken_over = TakeOver(views, context, self._executor), asyncio.Event()
         scheduler.on_wait(self._waits)
         scheduler.instead_of_preemption(self._defer)
@@ -127,8 +128,9 @@ class MoveController:
 
     def _next(self) -> str | None:
         """Returns the first workload in the order of the queues that is due."""
-        for gone in [key for key in self._evict_until if key not in self._queues]:
-            self._evict_until.pop(gone)
+        for times in (self._evict_until, self._replanned):
+            for gone in [key for key in times if key not in self._queues]:
+                times.pop(gone)
         if not self._movable:
             return None
         if self._state.movability != self._movability:
@@ -203,10 +205,24 @@ class MoveController:
 
     def _begin(self, made: MovePlan, writes: asyncio.TaskGroup) -> bool:
         """Begins the moves; False if the plan no longer holds."""
-        refused = isinstance(self._executor.begin(made, purpose_of(made.workload), writes), str)
-        if refused:
+        begun = self._executor.begin(made, purpose_of(made.workload), writes)
+        if isinstance(begun, str):
             self._times.again(made.workload, self._now() + FIRST_PAUSE)
-        return not refused
+            return False
+        begun.add_done_callback(partial(self._written, made.workload))
+        return True
+
+    def _written(self, key: str, moves: asyncio.Task[list[str]]) -> None:
+        """Plans anew at once if a mover stays, since others may have left; soon after that, in the plans' usual time.
+
+        So a tenant whose jobs change again and again has few others moved in vain.
+        """
+        now = self._now()
+        stays = not moves.cancelled() and moves.exception() is None and bool(moves.result())
+        if stays and self._replanned.get(key, 0.0) + LONGEST_PAUSE < now:
+            self._replanned[key] = now
+            self._times.again(key, now)
+            self._urgent.set()
 
     async def planned(
         self, key: str, *, evict: bool = False, at: float | None = None

@@ -14,6 +14,7 @@ import msgspec
 import pytest
 
 from admission.controllers import conditions
+from admission.controllers.admission_writer import MoveOutcome
 from admission.controllers.cluster_view import Views
 from admission.controllers.moves.move_controller import MoveController
 from admission.controllers.scheduler import Scheduler
@@ -166,3 +167,18 @@ async def test_moves_are_made_when_what_alone_forbids_them_opens(by: str, opens:
 )
 async def test_moves_are_made_soon_after_capacity_has_become_free(leaves: int, at: int) -> None:
     assert await TwoRacks(full=True).play(NEXT, leaves) == [at]
+
+
+async def test_a_plan_of_which_a_mover_stays_is_followed_by_another_one_at_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A neighbour has no time to take what others have left. Only once, whatever the mover does. Issue 21, must be shown 5."""
+    racks, times = TwoRacks(), list[int]()
+
+    async def relocate(*_: object) -> str:
+        times.append(round(racks.world.now - NOW))
+        return MoveOutcome.CHANGED
+
+    monkeypatch.setattr(racks.controller._executor._writer, "relocate", relocate)
+    await racks.play(9)
+    assert len(times) == 2
