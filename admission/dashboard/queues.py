@@ -22,10 +22,10 @@ def queues(cluster: Cluster, sees: Sees) -> dict[str, Any]:
     locals_of: dict[str, list[LocalQueue]] = {}
     for local in cluster.view.local_queues.objects.values():
         locals_of.setdefault(local.spec.cluster_queue, []).append(local)
-    specs = list(cluster.ledger.quota.specs())
+    specs, lending = list(cluster.ledger.quota.specs()), Lending()
     return {
         "clusterQueues": [
-            _queue(cluster, spec, sorted(locals_of.get(spec.name, ()), key=lambda local: local.key), sees)
+            _queue(cluster, spec, lending, sorted(locals_of.get(spec.name, ()), key=lambda local: local.key), sees)
             for spec in specs
             if isinstance(spec, ClusterQueue)
         ],
@@ -33,7 +33,9 @@ def queues(cluster: Cluster, sees: Sees) -> dict[str, Any]:
     }
 
 
-def _queue(cluster: Cluster, spec: ClusterQueue, local_queues: list[LocalQueue], sees: Sees) -> dict[str, Any]:
+def _queue(
+    cluster: Cluster, spec: ClusterQueue, lending: Lending, local_queues: list[LocalQueue], sees: Sees
+) -> dict[str, Any]:
     node = cluster.ledger.quota.node(spec.name)
     asked = cluster.state.queues.pending_counts(spec.name).requested
     quotas, first = [], set[str]()
@@ -47,7 +49,7 @@ def _queue(cluster: Cluster, spec: ClusterQueue, local_queues: list[LocalQueue],
                 "nominal": quota.nominal,
                 "used": used,
                 "borrowed": max(0, used - quota.nominal),
-                "lent": lent(node, pair) if node is not None else 0,
+                "lent": lending.lent(node, pair) if node is not None else 0,
                 "pending": 0 if resource in first else asked.get(resource, 0),
                 "borrowingLimit": quota.borrowing_limit,
                 "lendingLimit": quota.lending_limit,
@@ -55,7 +57,8 @@ def _queue(cluster: Cluster, spec: ClusterQueue, local_queues: list[LocalQueue],
         )
         first.add(resource)
     shown = [local for local in local_queues if sees(local.metadata.namespace or "")]
-    hidden = [cluster.totals.local_queue(local.key) for local in local_queues if local not in shown]
+    seen = {local.key for local in shown}
+    hidden = [cluster.totals.local_queue(local.key) for local in local_queues if local.key not in seen]
     return {
         "name": spec.name,
         "cohort": spec.cohort or "",
@@ -82,13 +85,25 @@ def _queue(cluster: Cluster, spec: ClusterQueue, local_queues: list[LocalQueue],
     }
 
 
-def lent(node: QuotaNode, pair: FlavorResource) -> int:
-    """Returns how much of the node's unused quota others of its tree use, in the resource's unit."""
-    members = _lenders(node.root())
-    could = {member: _lendable(member, pair) for member in members}
-    total = sum(could.values())
+class Lending:
+    """What the nodes of a tree lend at one moment. A tree is added up once for a flavor and resource, not for each queue."""
+
+    def __init__(self) -> None:
+        self._sums: dict[tuple[QuotaNode, FlavorResource], tuple[int, int]] = {}
+
+    def lent(self, node: QuotaNode, pair: FlavorResource) -> int:
+        """Returns how much of the node's unused quota others of its tree use, in the resource's unit."""
+        root = node.root()
+        known = self._sums.get((root, pair))
+        total, borrowed = known if known is not None else self._sums.setdefault((root, pair), _sums(root, pair))
+        return _lendable(node, pair) * min(borrowed, total) // total if total else 0
+
+
+def _sums(root: QuotaNode, pair: FlavorResource) -> tuple[int, int]:
+    """Returns what the nodes of the tree could lend together, and what its queues have borrowed."""
+    members = _lenders(root)
     borrowed = sum(max(0, one.usage.get(pair, 0) - one.quota(pair).nominal) for one in members if not _is_cohort(one))
-    return could.get(node, 0) * min(borrowed, total) // total if total else 0
+    return sum(_lendable(member, pair) for member in members), borrowed
 
 
 def _lenders(root: QuotaNode) -> list[QuotaNode]:

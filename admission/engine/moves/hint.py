@@ -70,7 +70,7 @@ def move_hint(
     if enabled and not undeclared and (latest is None or found.cost <= wait):
         return None
     queues = sorted({move.before.cluster_queue for move in found.moves if move.workload in undeclared})
-    return MoveHint(_domain(ledger, gang, found.admission), keys, undeclared, tuple(queues), found.cost, wait)
+    return MoveHint(_domain(ledger, found.admission), keys, undeclared, tuple(queues), found.cost, wait)
 
 
 def listed(names: Sequence[str]) -> str:
@@ -78,7 +78,7 @@ def listed(names: Sequence[str]) -> str:
     return listed_up_to(names, _SHOWN)
 
 
-def _domain(ledger: Ledger, gang: Workload, admission: Admission) -> Values:
+def _domain(ledger: Ledger, admission: Admission) -> Values:
     """Returns the path of the domain that has all of the first pod set's pods, at the lowest level where one has."""
     placed = next((got for got in admission.pod_sets if got.assignment is not None), None)
     if placed is None or placed.assignment is None:
