@@ -21,8 +21,10 @@ from typing import Final, TypeVar
 
 CONFIDENCE: Final = 0.9
 """The part of the starts that is to be inside of the interval."""
-_MISSES: Final = (1 - CONFIDENCE) / 2 * 0.5
-"""The part that may be beyond each end: half of what is left, since late workloads are known only when they have started."""
+_EARLY_MISSES: Final = 0.025
+"""The part that may be before the interval: half of its share, since a record knows only those that have started."""
+_LATE_MISSES: Final = 0.0125
+"""The part that may be behind it: a quarter, since those that start late are known last, above all while the load rises."""
 WINDOW: Final = 200
 """Starts that a record has, the last ones."""
 ALL: Final = ""
@@ -99,7 +101,8 @@ class Calibration:
 
     def factors(self) -> tuple[float, float]:
         """Returns by what the ends of an interval are widened: at most 1, and at least 1."""
-        return 1 / _quantile([1 / max(each, 1 / WIDEST) for each in self.early]), _quantile(self.late)
+        earlier = [1 / max(each, 1 / WIDEST) for each in self.early]
+        return 1 / _quantile(earlier, _EARLY_MISSES), _quantile(self.late, _LATE_MISSES)
 
 
 RecordKey = tuple[str, bool]
@@ -142,11 +145,11 @@ def widened(first: float, last: float, factors: tuple[float, float]) -> tuple[fl
     return first * early, last + (late - 1) * max(_LEAST, last) if late > 1 else last
 
 
-def _quantile(ratios: Sequence[float]) -> float:
-    """Returns the ratio (1 or more) that only the allowed part of the next ones exceeds."""
+def _quantile(ratios: Sequence[float], misses: float) -> float:
+    """Returns the ratio (1 or more) that only this part of the next ones exceeds."""
     if (worst := max(ratios, default=1.0)) <= 1:
         return 1.0
-    rank = ceil((1 - _MISSES) * (len(ratios) + 1))
+    rank = ceil((1 - misses) * (len(ratios) + 1))
     return sorted(ratios)[rank - 1] if rank <= len(ratios) else min(WIDEST, worst * _BEYOND)
 
 

@@ -35,7 +35,7 @@ def record_of(waits: Iterable[float], first: float = 100.0, last: float = 1000.0
         pytest.param([100, 500, 1000], (100, 1000), id="all were inside"),
         pytest.param([2000], (100, 3000), id="one late: beyond it"),
         pytest.param([50], (100 / 3, 1000), id="one early: beyond it"),
-        pytest.param([*[500] * 196, *[9000] * 4], (100, 1000), id="few of many may be outside"),
+        pytest.param([*[500] * 199, 9000], (100, 1000), id="one of many may be outside"),
         pytest.param([*[500] * 190, *[3000] * 10], (100, 3000), id="more may not"),
         pytest.param([*[9000] * 200, *[500] * 200], (100, 1000), id="what was long ago is forgotten"),
         pytest.param([1e300], (100, 150_000), id="an absurd wait is bounded"),
@@ -48,7 +48,7 @@ def test_ends_go_outwards_by_past_ratios(waits: list[float], ends: tuple[float, 
 
 def test_a_start_that_was_expected_at_once_counts_as_of_a_minute() -> None:
     """Else ten seconds of delay where none was expected would widen an interval of an hour beyond all use."""
-    late = record_of([30.0] * 50, 0.0, 0.0)
+    late = record_of([30.0] * 100, 0.0, 0.0)
     assert widened(0.0, 3600.0, late.factors()) == pytest.approx((0, 5400))
 
 
@@ -109,7 +109,7 @@ def test_an_overloaded_queue_does_not_widen_the_intervals_of_another_once_that_i
         found = found.after(MADE + 5000, told(10.0, 1000.0, queue="busy"))
         found = found.after(MADE + 500, told(10.0, 1000.0, queue="calm"))
     ends = {queue: widened(10.0, 1000.0, found.of(queue, placed=False).factors()) for queue in ("busy", "calm", "new")}
-    assert ends == {"busy": (10, 7500), "calm": (10, 1000), "new": (10, 5000)}
+    assert ends == {"busy": (10, 7500), "calm": (10, 1000), "new": (10, 7500)}
     assert [found.of(queue, placed=False).reliable for queue in ends] == [False, True, False]
 
 
