@@ -18,6 +18,7 @@ from admission.integrations.registry import KINDS
 from admission.integrations.sets import SCALED
 from api.errors import StowageError
 from api.kube.resources import ALL, Resource
+from api.manifests import TooDeep, check_depth
 from api.meta import object_key
 
 STDIN: Final = Path("-")
@@ -92,12 +93,16 @@ def parse(data: bytes, where: str, *, merge: bool = True) -> Iterator[Document]:
     except msgspec.MsgspecError:
         values = None  # YAML may start with a brace too
     try:
+        if values is None:
+            check_depth(data)
         for value in values if values is not None else yaml.load_all(data, _Loader if merge else _Unmerged):
             if value is None:
                 continue
             if not isinstance(value, dict):
                 raise Unreadable(f"{where}: holds {type(value).__name__}, not objects of Kubernetes")
             yield Document(where, value)
+    except TooDeep as bad:
+        raise Unreadable(f"{where}: {bad}") from None
     except yaml.YAMLError as bad:
         why = " ".join(str(bad).replace('in "<byte string>", ', "in ").split())
         raise Unreadable(f"{where}: neither YAML nor JSON: {why}") from None

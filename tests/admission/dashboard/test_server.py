@@ -237,6 +237,12 @@ ALIASES = "a: &a [x, x, x, x, x, x, x, x]\n" + "".join(
         pytest.param(ALIASES, id="aliases that double"),
         pytest.param("a: &a {b: 1}\nmetadata: {<<: [*a, *a]}\n", id="merge keys"),
         pytest.param("a: " + "[" * 200 + "]" * 200, id="depth"),
+        # libyaml recurses: each of these ended the process with a segmentation fault
+        pytest.param("a: " + "[" * 250_000, id="depth of lists"),
+        pytest.param("{a: " * 60_000, id="depth of maps"),
+        pytest.param("- " * 120_000 + "a", id="depth of a block"),
+        pytest.param("? " * 120_000 + "a", id="depth of keys"),
+        pytest.param('{"a":' * 50_000, id="depth of JSON"),
         pytest.param("a: &a [*a]", id="an alias of itself"),
         pytest.param("---\nkind: Job\nmetadata: {}\n" * 30, id="many objects"),
         pytest.param("? {a: 1}\n: b\n", id="a key that is a map"),
