@@ -122,6 +122,9 @@ def _unknown(name: str, given: dict[str, Any]) -> Iterator[Finding]:
 
 
 def _versions(view: View) -> Iterator[Finding]:
+    if unread := sorted(_unread(view)):
+        what = f"does not serve {listed(unread)} in {WORKLOADS.version}, so that they were not read"
+        yield Finding("Kueue", what, f"# upgrade Kueue to a release that serves {WORKLOADS.version}, and ask again")
     for crd in view.of(CRDS):
         if spec_of(crd).get("group") != GROUP:
             continue
@@ -129,6 +132,15 @@ def _versions(view: View) -> Iterator[Finding]:
         if old := sorted(stored - _CONVERTED):
             what = f"may store objects in {listed(old)}, which Stowage does not convert"
             yield Finding(f"CustomResourceDefinition {name_of(crd)}", what, _rewrite(view, crd))
+
+
+def _unread(view: View) -> Iterator[str]:
+    """Yields the kinds of an older Kueue that exist, and not in the version in which the other checks read them."""
+    for crd in view.of(CRDS):
+        served = [version["name"] for version in spec_of(crd).get("versions") or () if version.get("served")]
+        for kind in (WORKLOADS, CLUSTER_QUEUES, ADMISSION_CHECKS):
+            if name_of(crd) == f"{kind.plural}.{GROUP}" and kind.version not in served:
+                yield kind.plural
 
 
 def _rewrite(view: View, crd: Obj) -> str:
@@ -231,8 +243,8 @@ CHECKS: Final = (
     Check(
         "kueue-versions",
         (CRDS,),
-        "Objects may be stored in an API version before v1beta1.",
-        "Stowage converts v1beta1 and v1beta2 only, and cannot read the others.",
+        "Objects may be stored in an API version before v1beta1, or Kueue is too old to serve v1beta2.",
+        "Stowage converts v1beta1 and v1beta2 only; and this report reads v1beta2.",
         "rewrites the objects and removes the version from the CRD's status; run it while Kueue runs",
         _versions,
     ),

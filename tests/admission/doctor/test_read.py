@@ -464,6 +464,22 @@ async def test_preflight_says_whether_a_setting_is_left_out_or_written_otherwise
     assert (found["what"], found["command"]) == (what, command)
 
 
+async def test_preflight_beside_a_kueue_that_is_too_old_does_not_say_ready(
+    server: FakeServer, kube: Kube, tmp_path: Path
+) -> None:
+    """It serves v1beta1 alone, in which nothing is read: no check of its objects could find anything."""
+    await kueue(kube, USUAL)
+    for plural in ("workloads", "clusterqueues", "admissionchecks"):
+        crd = await kube.get(CRDS, f"{plural}.{GROUP}")
+        versions = [{**each, "served": each["name"] == "v1beta1"} for each in crd["spec"]["versions"]]
+        await kube.patch(CRDS, f"{plural}.{GROUP}", {"spec": {"versions": versions}}, kind=PatchKind.MERGE)
+    words = ("--preflight", "--json", "--kubeconfig", server.kubeconfig(tmp_path / "kubeconfig"))
+    done = await asyncio.to_thread(doctor, *words)
+    (found,) = json.loads(done.stdout)["findings"]
+    assert (done.exit_code, found["check"], found["object"]) == (1, "kueue-versions", "Kueue")
+    assert "does not serve admissionchecks, clusterqueues, workloads in v1beta2" in found["what"]
+
+
 async def test_preflight_takes_a_check_out_of_its_queues_before_it_deletes_it(
     server: FakeServer, kube: Kube, tmp_path: Path
 ) -> None:
