@@ -120,10 +120,14 @@ class WorkloadPlanner:
         if workload.metadata.deletion_timestamp:
             stop, at_rest = self.stopped(workload, "Workload is deleted")
             return stop.then(*let_go(workload)) if at_rest else stop
-        if observed := self._observed(workload):
-            now = workload.model_copy(update={"status": observed.status})
-            return JobPlan((observed,)).followed(self._at_work(now, correct=correct))
-        return self._at_work(workload, correct=correct)
+        observed = self._observed(workload)
+        if observed is None:
+            return self._at_work(workload, correct=correct)
+        made = JobPlan((observed,))
+        if observed.status.conditions != state:
+            return made  # the write's event plans the rest, as in Kueue
+        # The event of reclaimable pods is collected with those of further pods, for which the rest must not wait.
+        return made.followed(self._at_work(workload.model_copy(update={"status": observed.status}), correct=correct))
 
     def _at_work(self, workload: Workload, *, correct: bool) -> JobPlan:
         """Plans for a Workload that has neither finished nor been deleted, and whose status is up to date."""
