@@ -43,7 +43,8 @@ def stored_calibrations(known: Calibrations) -> str:
         )
         for (queue, placed), record in known.records.items()
     ]
-    return ",\n".join(msgspec.json.encode(one).decode() for one in records).join("[]")
+    text = ",\n".join(msgspec.json.encode(one).decode() for one in records)  # one a line, so that people can read it
+    return f"[{text}]"
 
 
 def calibrations_in(text: msgspec.Raw) -> Calibrations:
