@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
@@ -108,6 +108,7 @@ class Forecaster:
         self._found = found
         for key, one in found.items():
             self._first.setdefault(key, one)
+        self._forget_stopped(found)
         untrue = [one.key for one in self._queues.workloads() if one.key not in found and self._is_told(one.key)]
         due = [key for key, one in found.items() if self._is_due(key, one, now)]
         for key in [*untrue, *due][:_WRITES]:
@@ -117,6 +118,14 @@ class Forecaster:
                 # The next round tries again; a Workload that changed meanwhile is a conflict.
                 log.info("an expected start was not written", extra={"workload": key, "error": str(failed)})
         return turns.spent
+
+    def _forget_stopped(self, found: Mapping[str, StartForecast]) -> None:
+        """Forgets what was told first where nothing is told now, such as while a user has deactivated the workload.
+
+        Its later start says nothing about forecasts, and a few such would widen the intervals of all.
+        """
+        for key in [key for key in self._first if key not in found and self._ledger.admission(key) is None]:
+            del self._first[key]
 
     def _forecast(self, now: float, pause: Callable[[], None]) -> dict[str, StartForecast]:
         inputs = inputs_of(self._ledger, self._queues, now, self._estimate, pause)
@@ -146,6 +155,8 @@ class Forecaster:
         if change.type is ChangeType.DELETED:
             self._forget(key)
             return
+        if key in self._first and change.old is not None and change.old.spec != workload.spec:
+            del self._first[key]  # it was told for other pods, or as long as its user lets it wait
         states = workload.status.conditions
         if is_true(states, QUOTA_RESERVED) and (told := self._first.get(key)) is not None:
             self._learned.compare(self._now(), told)

@@ -7,6 +7,7 @@ import contextlib
 import time
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -23,11 +24,12 @@ from api.kube.client import Kube, PatchKind
 from api.kube.events import EventRecorder
 from api.kube.informer import Informer
 from api.kube.resources import WORKLOADS
-from api.meta import Condition, find_condition
-from api.names import EXPECTED_START
+from api.meta import Condition, find_condition, is_true, rfc3339
+from api.names import EXPECTED_START, QUOTA_RESERVED
 from api.workloads import Admission, Workload, WorkloadStatus
 from tests.admission.controllers.installed_server import installed, small_workload
 from tests.admission.engine.builders import Cluster, queue, workload
+from tests.api.kube.clock import until
 from tests.scenarios.site import eventually
 
 NOW = float(int(time.time()))
@@ -169,6 +171,45 @@ async def test_a_latest_start_that_has_passed_keeps_no_moves_away(tmp_path: Path
         await here.forecaster.round()
         assert here.forecaster.latest_start("ns/w") is None
         assert here.forecaster.latest_start("ns/unknown") is None
+
+
+async def _starts_a_day_later(here: ForecasterSetup) -> Calibrations:
+    """Returns how well forecasts held once `ns/w` has quota."""
+    here.now = NOW + 86_400
+    condition = {"type": QUOTA_RESERVED, "status": "True", "reason": QUOTA_RESERVED, "message": ""}
+    status = {"conditions": [condition | {"lastTransitionTime": rfc3339(here.now)}]}
+    await here.kube.patch(WORKLOADS, "w", {"status": status}, "ns", kind=PatchKind.MERGE, subresource="status")
+    await until(lambda: is_true(here.views.workloads.objects["ns/w"].status.conditions, QUOTA_RESERVED))
+    return here.learned.calibrations
+
+
+async def test_a_start_that_came_late_is_compared(tmp_path: Path) -> None:
+    async with site(tmp_path) as here:
+        await here.forecaster.round()
+        assert (await _starts_a_day_later(here)).of("q", placed=False).late != ()
+
+
+async def test_a_workload_that_its_user_had_stopped_widens_no_interval(tmp_path: Path) -> None:
+    """Three of them would be enough for the intervals of all queues."""
+    async with site(tmp_path) as here:
+        await here.forecaster.round()
+        here.cluster.queues.remove("ns/w")
+        await here.forecaster.round()
+        assert await _starts_a_day_later(here) == Calibrations()
+
+
+async def test_a_workload_whose_spec_changed_widens_no_interval(tmp_path: Path) -> None:
+    """Such as of a user who deactivates it between two forecasts each time."""
+    async with site(tmp_path) as here:
+        await here.forecaster.round()
+        for active in (False, True):
+            await here.kube.patch(WORKLOADS, "w", {"spec": {"active": active}}, "ns", kind=PatchKind.MERGE)
+            await until(partial(_is_active, here, active))
+        assert await _starts_a_day_later(here) == Calibrations()
+
+
+def _is_active(here: ForecasterSetup, active: bool) -> bool:
+    return here.views.workloads.objects["ns/w"].spec.active is active
 
 
 async def test_one_that_has_just_come_is_not_told(tmp_path: Path) -> None:
