@@ -51,7 +51,7 @@ async def killing(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Kil
 
 
 async def blocked(here: Site) -> tuple[str, str]:
-    """Two racks of 8 cpus in which these jobs leave 2 and 4; returns that of `low` and the peers, and the other."""
+    """Two racks of 8 cpus in which these jobs leave 2 and 4; returns that of `low`, `peer-0` and `peer-1`, and the other."""
     await here.open({"b1": {"r1": 2, "r2": 2}}, preemption=RECLAIM)
     await here.submit(here.job("filler", 8, {REQUIRE_TOPOLOGY: RACK}))
     (other,) = await here.racks(await here.running("filler", 8))

@@ -1,6 +1,6 @@
 """How many moves the ClusterQueues may still make, and when moves open that budgets or minimum run times forbid now.
 
-The controller and the simulation keep one.
+The controller and the simulation each have a `MoveBudgets`.
 """
 
 from __future__ import annotations

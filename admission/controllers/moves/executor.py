@@ -25,10 +25,10 @@ from admission.controllers.scheduler import Scheduler
 from admission.controllers.scheduler_context import SchedulerContext
 from admission.engine.cycle.repeated_preemption import may_not_evict
 from admission.engine.decision import Preempt
+from admission.engine.listed import listed
 from admission.engine.moves.commit import commit, unevictable
-from admission.engine.moves.hint import listed
 from admission.engine.moves.plans import MovePlan
-from admission.engine.moves.wording import moving_message
+from admission.engine.moves.wording import NAMED, moving_message
 from api.errors import NotLeader, StowageError
 from api.kube.client import Kube
 from api.kube.events import EventRecorder, ref_to
@@ -87,7 +87,8 @@ class MoveExecutor:
         if key:
             victims = tuple(one.victim.workload for one in made.evictions)
             self.places.add(key, (*keys, *beside.movers), now, beside.victims.union(victims))
-            text = f"its place is held; {listed(keys)} leave it for other places{_evicted(victims)}; they lose {lost(made)}"
+            movers = listed(keys, NAMED)
+            text = f"its place is held; {movers} leave it for other places{_evicted(victims)}; they lose {lost(made)}"
             self.tell(key, "Normal", "PlaceHeld", text)
         log.info("moves begin", extra={"workload": key, "movers": keys[:3], "moves": len(keys), "cost": made.cost})
         task = writes.create_task(self._write(made, purpose, seen, writes), name=f"move so that {purpose}")
@@ -178,7 +179,7 @@ class MoveExecutor:
 
 
 def _evicted(victims: tuple[str, ...]) -> str:
-    return f", and {listed(victims)} {'is' if len(victims) == 1 else 'are'} evicted from it" if victims else ""
+    return f", and {listed(victims, NAMED)} {'is' if len(victims) == 1 else 'are'} evicted from it" if victims else ""
 
 
 def lost(made: MovePlan) -> str:

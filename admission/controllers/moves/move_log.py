@@ -16,7 +16,7 @@ from api.workloads import Workload
 
 
 class MoveLog:
-    """Times (epoch seconds), queues and numbers of moves, oldest first. A status may claim very many, so none has a record."""
+    """Times (epoch seconds), queues and numbers of moves, oldest first: a number, since a status may claim very many."""
 
     def __init__(self) -> None:
         self._moves: deque[tuple[float, str, int]] = deque()

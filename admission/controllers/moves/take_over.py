@@ -1,4 +1,4 @@
-"""Resumes the plans of the process before, when this one begins to lead.
+"""Resumes the plans of moves of the previous leader, when this process begins to lead.
 
 No cycle runs before the end (Scheduler.before_cycles), so nobody takes the places that others leave. All work is done in
 turns of the loop. A plan of which only a part was begun is searched anew, beside all that changes meanwhile.

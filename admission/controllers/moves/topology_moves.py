@@ -17,12 +17,13 @@ from admission.controllers.moves.executor import MoveExecutor, lost
 from admission.controllers.moves.move_log import MoveLog
 from admission.controllers.moves.planning import computed
 from admission.controllers.scheduler_context import SchedulerContext
+from admission.engine.listed import listed
 from admission.engine.moves.free_hosts import free_hosts
-from admission.engine.moves.hint import listed
 from admission.engine.moves.levels import level_named
 from admission.engine.moves.plan import PlanOptions
 from admission.engine.moves.plans import MovePlan, NoPlan
 from admission.engine.moves.vacate import vacate
+from admission.engine.moves.wording import NAMED
 from api.defragmentation import DefragmentPolicy, MoveRequest, policy_of, request_of
 from api.errors import InvalidObject, NotFound, StowageError
 from api.kube.client import Kube, PatchKind
@@ -129,7 +130,7 @@ class TopologyMoves:
             for _ in made.moves:
                 self._made.add(topology.key, self._now())
             keys = [move.workload for move in made.moves]
-            text = f"{listed(keys)} leave {'/'.join(made.domain)} for other places and lose {lost(made)}"
+            text = f"{listed(keys, NAMED)} leave {'/'.join(made.domain)} for other places and lose {lost(made)}"
             self._recorder.record(ref_to(TOPOLOGIES, topology), "Normal", "Defragmenting", text)
         return begun
 

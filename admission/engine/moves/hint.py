@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final
 
 from admission.engine.ledger import Ledger
-from admission.engine.listed import listed as listed_up_to
+from admission.engine.listed import listed
 from admission.engine.model import Admission, Workload
 from admission.engine.moves.movers import Mover, mover_of
 from admission.engine.moves.plan import PlanOptions, plan
 from admission.engine.moves.plans import MovePlan
 from admission.engine.moves.waiting import lost_by_waiting
+from admission.engine.moves.wording import NAMED
 from admission.engine.topology.tree.tree_spec import Values
-
-_SHOWN: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,14 +35,14 @@ class MoveHint:
         where = "/".join(self.domain) or "its place"
         if enabled and not self.undeclared:
             lost = f"their moves would lose {self.cost} device-seconds of work, and its wait loses {self.wait} at most"
-            return f"{listed(self.movers)} could leave {where} for other places, and stay: {lost}"
+            return f"{listed(self.movers, NAMED)} could leave {where} for other places, and stay: {lost}"
         ways = []
         if self.undeclared:
-            on = f"{listed(self.undeclared)} or on ClusterQueue {listed(self.queues)}"
+            on = f"{listed(self.undeclared, NAMED)} or on ClusterQueue {listed(self.queues, NAMED)}"
             ways.append(f'the annotation stowage.dev/movable: "true" were on {on}')
         if not enabled:
             ways.append("the setting controller.moves were on")
-        return f"{listed(self.movers)} would leave {where} for other places if {' and '.join(ways)}"
+        return f"{listed(self.movers, NAMED)} would leave {where} for other places if {' and '.join(ways)}"
 
 
 def move_hint(
@@ -71,11 +69,6 @@ def move_hint(
         return None
     queues = sorted({move.before.cluster_queue for move in found.moves if move.workload in undeclared})
     return MoveHint(_domain(ledger, found.admission), keys, undeclared, tuple(queues), found.cost, wait)
-
-
-def listed(names: Sequence[str]) -> str:
-    """Returns the first names, and the number of the others."""
-    return listed_up_to(names, _SHOWN)
 
 
 def _domain(ledger: Ledger, admission: Admission) -> Values:

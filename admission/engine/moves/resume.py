@@ -1,7 +1,7 @@
-"""The rest of a plan that the process before did not finish: what it still lacks once the workloads on their way have left.
+"""The rest of a plan that the previous leader did not finish: what it still lacks once the workloads on their way have left.
 
-A process that takes over asks. Where the movers go is in their statuses, where the gang goes is in none. Each answer is
-computed in a trial in which all of them have left.
+A new leader uses it (controllers/moves/take_over.py). Where the movers go is in their statuses, where the gang goes is in none.
+Each answer is computed in a trial in which all of them have left.
 """
 
 from __future__ import annotations
@@ -31,8 +31,7 @@ _FEW: Final = 400
 def place_after_moves(ledger: Ledger, gang: Workload, leaving: Collection[str], now: float) -> Admission | None:
     """Returns the gang's admission as it will be when the workloads on their way have left their old places; None without one.
 
-    `leaving` are workloads that move or are evicted. For a process that takes over: the new places of movers are in their
-    statuses, the gang's is in none.
+    `leaving` are workloads that move or are evicted.
     """
     with _left(ledger, leaving):
         asked = _asked(ledger, gang, now)

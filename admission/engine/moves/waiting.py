@@ -1,4 +1,4 @@
-"""What a gang loses that waits for its start instead of moves. The controller, its explanations and the simulation ask."""
+"""What a gang loses by waiting for its start instead of moves. Used by the controller, its explanations and the simulation."""
 
 from __future__ import annotations
 

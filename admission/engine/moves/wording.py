@@ -8,6 +8,8 @@ from __future__ import annotations
 import re
 from typing import Final
 
+NAMED: Final = 3
+"""Workloads that a message about moves names, before it only counts the others."""
 _BEFORE: Final = "Moved to another place so that "
 _FOR_A_GANG: Final = " gets its domain"
 _AFTER: Final = "; the quota stays reserved"

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from admission.engine.model import NO_TERMS, MoveTerms
-from admission.engine.moves.hint import listed, move_hint
+from admission.engine.moves.hint import move_hint
 from admission.engine.pauses import no_pause
 from tests.admission.engine.moves.clusters import MOVABLE, NOW, Running, cluster, gang
 
@@ -72,8 +72,3 @@ def test_there_is_no_hint_if_moves_would_not_help() -> None:
     assert move_hint(cluster(full), gang(), NOW, no_pause, enabled=True) is None
     young = {key: replace(one, ran=5.0) for key, one in runs(NO_TERMS, NO_TERMS).items()}
     assert move_hint(cluster(young), gang(), NOW, no_pause, enabled=True) is None
-
-
-def test_long_lists_are_cut() -> None:
-    assert listed(["a", "b", "c"]) == "a, b, c"
-    assert listed(["a", "b", "c", "d", "e"]) == "a, b, c and 2 more"
