@@ -39,6 +39,9 @@ _SHAPE: Final = (
     "overhead",
     "resourceClaims",
 )
+_MAPS: Final = ("nodeSelector", "overhead")
+# Go's encoder of JSON, with which Kueue hashes, escapes these characters within strings.
+_ESCAPED: Final = tuple((character.encode(), b"\\u%04x" % ord(character)) for character in "<>&\u2028\u2029")
 # Bounds the cache of distinct specs; a miss only costs memory.
 _SPECS: Final = 4096
 # The token volume has a random name in each pod, without which pods from one template have equal specs.
@@ -46,17 +49,22 @@ _TOKEN_VOLUME: Final = re.compile(rb'"kube-api-access-[a-z0-9]{5}"')
 
 
 def role_hash(spec: Mapping[str, Any]) -> str:
-    """Returns the role of a pod with this spec as defaulted by the API server; images, volumes and commands do not matter."""
+    """Returns the role of a pod with this spec as defaulted by the API server; images, volumes and commands do not matter.
+
+    What the spec lacks is hashed as null, as in Kueue: the API server stores no empty lists and maps.
+    """
     shape: dict[str, Any] = {name: spec.get(name) for name in _SHAPE}
-    for name in ("nodeSelector", "overhead"):
+    for name in _MAPS:
         shape[name] = _sorted(shape[name])
     shape["containers"] = _containers(spec.get("containers"))
     shape["initContainers"] = _containers(spec.get("initContainers"))
-    if whole := (spec.get("resources") or {}).get("requests"):
-        shape["resources"] = {"requests": _sorted(whole)}
+    if spec.get("resources") is not None:
+        shape["resources"] = _sorted(spec["resources"].get("requests"))
     # Nested structures keep the API server's field order.
-    digest = hashlib.sha256(msgspec.json.encode({"spec": _sorted(shape)}))
-    return digest.hexdigest()[:ROLE_LENGTH]
+    text = msgspec.json.encode({"spec": _sorted(shape)})
+    for character, escaped in _ESCAPED:
+        text = text.replace(character, escaped)
+    return hashlib.sha256(text).hexdigest()[:ROLE_LENGTH]
 
 
 def _sorted(given: Mapping[str, Any] | None) -> dict[str, Any] | None:
@@ -67,7 +75,7 @@ def _containers(containers: Iterable[Mapping[str, Any]] | None) -> list[dict[str
     found = [
         {
             "ports": one.get("ports"),
-            "resources": {"requests": _sorted((one.get("resources") or {}).get("requests") or {})},
+            "resources": {"requests": _sorted((one.get("resources") or {}).get("requests"))},
         }
         for one in containers or ()
     ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from typing import Any
 
 import msgspec
@@ -45,6 +46,52 @@ def test_what_does_not_matter_for_the_place_leaves_the_role(changed: dict[str, A
 )
 def test_what_decides_about_the_place_makes_another_role(changed: dict[str, Any]) -> None:
     assert role_hash({**SPEC, **changed}) != role_hash(SPEC)
+
+
+EMPTY = (
+    '{"spec":{"affinity":%s,"containers":[{"ports":null,"resources":{"requests":%s}}],"initContainers":null,'
+    '"nodeSelector":null,"overhead":null,"priority":null,"resourceClaims":null,"runtimeClassName":null,'
+    '"tolerations":null,"topologySpreadConstraints":null}}'
+)
+HOST = {"key": "host", "operator": "In", "values": ["<a&b>"]}
+AFFINITY = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [HOST]}}}
+
+
+@pytest.mark.parametrize(
+    ("spec", "hashed"),
+    [
+        pytest.param({"containers": [{"name": "c"}]}, EMPTY % ("null", "null"), id="no resources"),
+        pytest.param({"containers": [{"resources": {}}]}, EMPTY % ("null", "null"), id="no requests"),
+        pytest.param(
+            {"containers": [{}], "affinity": {}}, EMPTY % ("{}", "null"), id="an empty affinity, which it stores"
+        ),
+        pytest.param(
+            {"containers": [{}], "affinity": AFFINITY},
+            EMPTY
+            % (
+                '{"nodeAffinity":{"requiredDuringSchedulingIgnoredDuringExecution":{"nodeSelectorTerms":'
+                '[{"key":"host","operator":"In","values":["\\u003ca\\u0026b\\u003e"]}]}}}',
+                "null",
+            ),
+            id="characters that Go escapes",
+        ),
+        pytest.param(
+            {"containers": [{}], "resources": {"limits": {"cpu": "1"}, "requests": {"memory": "1Gi", "cpu": "1"}}},
+            (EMPTY % ("null", "null")).replace(
+                '"runtimeClassName"', '"resources":{"cpu":"1","memory":"1Gi"},"runtimeClassName"'
+            ),
+            id="requests of the pod",
+        ),
+        pytest.param(
+            {"containers": [{}], "resources": {}},
+            (EMPTY % ("null", "null")).replace('"runtimeClassName"', '"resources":null,"runtimeClassName"'),
+            id="resources of the pod without requests",
+        ),
+    ],
+)
+def test_the_role_is_the_hash_of_what_kueue_hashes(spec: dict[str, Any], hashed: str) -> None:
+    """tests/e2e/test_kueue.py compares with Kueue itself."""
+    assert role_hash(spec) == hashlib.sha256(hashed.encode()).hexdigest()[:8]
 
 
 def test_the_order_of_a_maps_keys_makes_no_other_role() -> None:
