@@ -18,6 +18,8 @@ E2E_WORKERS ?= 4
 # tests/conftest.py says what a worker takes
 DEALT = --dist loadgroup --no-loadscope-reorder --durations=10
 PARALLEL = -n $(WORKERS) $(DEALT)
+# .ci/run names a file for the list of flaky tests: then each test that fails is repeated once, alone.
+SUITE = $(BIN)/python -m $(if $(STOWAGE_FLAKY),hack.repeat,pytest) -q
 
 TARGETS := board chart kinds demo test test-fast test-long check format controlplane e2e e2e-long e2e-kinds e2e-page page bench image lock crds reference docs clean
 .PHONY: $(TARGETS)
@@ -43,7 +45,7 @@ demo: $(STAMP)            ## the main job on the embedded API server, within a m
 	@$(BIN)/python -m admission.cli demo
 
 test: $(COMPILED)         ## all quick suites, conformance included
-	@$(BIN)/python -m pytest -q $(PARALLEL) -m "not e2e and not long"
+	@$(SUITE) $(PARALLEL) -m "not e2e and not long"
 
 test-fast: $(COMPILED)    ## what starts no process and no controller, each property with a quarter of its examples: for the inner loop
 	@STOWAGE_FAST=1 $(BIN)/python -m pytest -q -n $(FAST_WORKERS) $(DEALT) -m "not e2e and not long and not stage"
@@ -72,7 +74,7 @@ controlplane: $(STAMP)    ## builds etcd, kube-apiserver, ... once per machine (
 	@$(BIN)/python -m hack.controlplane build --lws
 
 e2e: controlplane $(COMPILED) ## the scenarios on the real control plane
-	@STOWAGE_E2E=1 $(BIN)/python -m pytest -q -n $(E2E_WORKERS) $(DEALT) -m "e2e and not long and not kinds and not page"
+	@STOWAGE_E2E=1 $(SUITE) -n $(E2E_WORKERS) $(DEALT) -m "e2e and not long and not kinds and not page"
 
 e2e-long: controlplane $(COMPILED) ## storms of failures, and Kueue itself, which is built the first time
 	@STOWAGE_E2E=1 $(BIN)/python -m pytest -q -m "e2e and long"
