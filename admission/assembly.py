@@ -150,7 +150,14 @@ def deciding(shared: Shared) -> Deciding:
     ledger, queues, due = Ledger(settings.placement.options()), PendingQueues(past), asyncio.Event()
     state = SchedulerState(ledger, queues)
     by_eviction = settings.wait_for_pods_ready.requeuing_strategy.timestamp == "Eviction"
-    feed = Feed(views, state, due.set, rules=settings.resources.rules(), by_eviction=by_eviction)
+    feed = Feed(
+        views,
+        state,
+        due.set,
+        rules=settings.resources.rules(),
+        by_eviction=by_eviction,
+        groups_outrank=settings.sakkara.priority_across_namespaces,
+    )
     feed.count_in_steps()
     feed.refresh_in_steps()
     shared.job_kinds.on_change(feed.kinds_changed)

@@ -159,6 +159,10 @@ class SakkaraSection(Section):
         le=2**31 - 1,
         description="highest priority in a group's ConfigMap; higher needs a PriorityClass, which a ResourceQuota can limit",
     )
+    priority_across_namespaces: bool = Field(
+        False,
+        description="priorities in ConfigMaps of groups count toward work of other namespaces too",
+    )
 
 
 class WebhookSection(Section):

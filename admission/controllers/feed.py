@@ -51,7 +51,7 @@ _FEW = 16
 class Feed:
     """Keeps ledger and queues current with the informers; `request_cycle` is called when a cycle could decide something.
 
-    `rules` and `by_eviction` are arguments of `convert.workload`.
+    `rules`, `by_eviction` and `groups_outrank` are arguments of `convert.workload`.
     """
 
     def __init__(
@@ -62,6 +62,7 @@ class Feed:
         *,
         rules: ResourceRules = PLAIN,
         by_eviction: bool = True,
+        groups_outrank: bool = False,
         wall: Callable[[], float] = time.time,
     ) -> None:
         """`wall` returns epoch seconds: advance reservations that have begun charge quota."""
@@ -75,7 +76,9 @@ class Feed:
         self._moved: dict[str, None] = {}
         self._recounted: dict[str, None] = {}
         self._slices = SliceIndex(views, state)
-        self.conversion = WorkloadConversion(views, self._slices, rules, by_eviction=by_eviction)
+        self.conversion = WorkloadConversion(
+            views, self._slices, rules, by_eviction=by_eviction, groups_outrank=groups_outrank
+        )
         self._counting = InSteps()
         self._affected = AffectedWorkloads(views, self._refresh_one, request_cycle)
         self._tell_error: Callable[[str], None] = lambda key: None

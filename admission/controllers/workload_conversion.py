@@ -28,13 +28,16 @@ from api.workloads import Workload, WorkloadSpec
 
 
 class WorkloadConversion:
-    """Converts Workloads; `rules` and `by_eviction` are arguments of `convert.workload`.
+    """Converts Workloads; `rules`, `by_eviction` and `groups_outrank` are arguments of `convert.workload`.
 
     `guess` says for how many seconds a waiting Workload will run at most, where its ClusterQueue lets it backfill by that.
     """
 
-    def __init__(self, views: ClusterView, slices: SliceIndex, rules: ResourceRules, *, by_eviction: bool) -> None:
-        self._views, self._slices, self._rules, self._by_eviction = views, slices, rules, by_eviction
+    def __init__(
+        self, views: ClusterView, slices: SliceIndex, rules: ResourceRules, *, by_eviction: bool, groups_outrank: bool
+    ) -> None:
+        self._views, self._slices, self._rules = views, slices, rules
+        self._by_eviction, self._groups_outrank = by_eviction, groups_outrank
         self.guess: Callable[[Workload], float | None] = lambda workload: None
         # By id of the spec, and for as long as a Workload has it.
         self._converted: dict[int, tuple[ReferenceType[WorkloadSpec], tuple[model.PodSet, ...]]] = {}
@@ -55,6 +58,7 @@ class WorkloadConversion:
             defect=None if reserved else self._defect(given) or self._defect(workload),
             rules=self._rules,
             by_eviction=self._by_eviction,
+            groups_outrank=self._groups_outrank,
             boosted=self._views.gates.priority_boost,
             known=None if workload.status.reclaimable_pods else self._pod_sets(workload),
             replaces=self._slices.replaces(workload),

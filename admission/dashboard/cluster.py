@@ -137,7 +137,14 @@ def connected(kube: Kube, settings: AdmissionSettings) -> Connected:
     views = make_views(kube, settings.sakkara.topology_namespace, settings.feature_gates)
     views.workloads.add_index(BY_POD, pod_keys)
     state = SchedulerState(Ledger(rules.placement), PendingQueues(PastUsage(rules.usage)))
-    feed = Feed(views, state, lambda: None, rules=rules.resources, by_eviction=rules.by_eviction)
+    feed = Feed(
+        views,
+        state,
+        lambda: None,
+        rules=rules.resources,
+        by_eviction=rules.by_eviction,
+        groups_outrank=rules.groups_outrank,
+    )
     feed.count_in_steps()
     kinds = JobKinds(kube)
     kinds.on_change(feed.kinds_changed)

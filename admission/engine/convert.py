@@ -43,6 +43,7 @@ from api.names import (
     PRIORITY_BOOST,
     QUOTA_RESERVED,
     RESERVATION,
+    SAKKARA_GROUP_ANNOTATION,
     EvictedReason,
 )
 from api.pod_requests import effective_requests
@@ -71,13 +72,15 @@ def workload(
     known: tuple[model.PodSet, ...] | None = None,
     replaces: str = "",
     guess: float | None = None,
+    groups_outrank: bool = False,
 ) -> model.Workload:
     """Returns the engine's value of a Workload. Its admission is read while QuotaReserved is True. Raises InvalidObject.
 
     Reclaimable pods are not requested while the workload waits, and not charged to quota while it runs; the capacity of their
     nodes stays charged (lifecycle.md 3.7). With `by_eviction`, a workload that was evicted because its pods were not ready in
     time queues from its eviction. With `boosted`, its annotation `priority-boost` adds to its priority. `known` is the result
-    of `pod_sets` for an equal spec without reclaimable pods. `blocked`, `not_before`, `defect`, `replaces` and `guess` are as
+    of `pod_sets` for an equal spec without reclaimable pods. With `groups_outrank`, the priority of a Sakkara group's ConfigMap
+    counts in all namespaces. `blocked`, `not_before`, `defect`, `replaces` and `guess` are as
     in model.Workload.
     """
     meta, status = w.metadata, w.status
@@ -92,6 +95,7 @@ def workload(
             cluster_queue=cluster_queue,
             pod_sets=known if known is not None else _pod_sets(w, {} if reserved else done, rules),
             priority=(w.spec.priority or 0) + boost,
+            priority_elsewhere=None if groups_outrank else _priority_elsewhere(w, boost),
             boost=boost,
             queued=_queued(w, by_eviction),
             not_before=not_before,
@@ -114,6 +118,15 @@ def workload(
             guess=guess,
             yields=_yields(w) if reserved else None,
         )
+
+
+def _priority_elsewhere(w: workloads.Workload, boost: int) -> int | None:
+    """Returns the priority of the pods' PriorityClass if it is lower than that of the group's ConfigMap, else None."""
+    if SAKKARA_GROUP_ANNOTATION not in w.metadata.annotations or w.spec.priority_class_ref is not None:
+        return None
+    of_pods = (_part(pod_set.template, "spec").get("priority") for pod_set in w.spec.pod_sets)
+    of_class = max((number for number in of_pods if isinstance(number, int)), default=0)
+    return None if of_class >= (w.spec.priority or 0) else of_class + boost
 
 
 def pod_sets(w: workloads.Workload, rules: ResourceRules = PLAIN) -> tuple[model.PodSet, ...]:

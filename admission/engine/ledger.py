@@ -229,10 +229,10 @@ class Ledger:
         ):
             self.charge(workload, workload.admission)
         else:
-            if allocation.workload.priority != workload.priority:
+            if (before := allocation.workload.lowest_priority) != (priority := workload.lowest_priority):
                 usage = allocation.admission.usage()
-                self.usage_by_priority.add(allocation.admission.cluster_queue, allocation.workload.priority, usage, -1)
-                self.usage_by_priority.add(allocation.admission.cluster_queue, workload.priority, usage)
+                self.usage_by_priority.add(allocation.admission.cluster_queue, before, usage, -1)
+                self.usage_by_priority.add(allocation.admission.cluster_queue, priority, usage)
             self._allocations.renew(workload)
 
     # ---- what explains a decision; to be read only
@@ -301,7 +301,7 @@ class Ledger:
         self.release(workload.key)
         usage = admission.usage()
         self.quota.add(admission.cluster_queue, usage)
-        self.usage_by_priority.add(admission.cluster_queue, workload.priority, usage)
+        self.usage_by_priority.add(admission.cluster_queue, workload.lowest_priority, usage)
         self._allocations.charge(workload, admission)
         self.journal.put(self.admissions, workload.key, admission)
         if self.reserved.tracked:
@@ -352,7 +352,7 @@ class Ledger:
             self.quota.remove(admission.cluster_queue, usage)
             if self.reserved.tracked:
                 self.reserved.released(key)
-            self.usage_by_priority.add(admission.cluster_queue, allocation.workload.priority, usage, -1)
+            self.usage_by_priority.add(admission.cluster_queue, allocation.workload.lowest_priority, usage, -1)
         return admission
 
     def returned(self, key: str, admission: Admission) -> dict[FlavorResource, int]:

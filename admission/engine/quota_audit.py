@@ -55,7 +55,7 @@ class _AdmittedUsage:
         own = self._by_queue.setdefault(queue, Counter())
         for pair, amount in usage.items():
             own[pair] += sign * amount
-        self._by_priority.add(queue, allocation.workload.priority, usage, sign)
+        self._by_priority.add(queue, allocation.workload.lowest_priority, usage, sign)
 
     def add_reserved(self, reserved: ReservedQuota) -> None:
         """Adds what advance reservations charge."""

@@ -137,7 +137,13 @@ class Objects:
         index(stores[WORKLOADS], stores[LOCAL_QUEUES], stores[LIMIT_RANGES])
         stores[WORKLOADS].add_index(BY_POD, pod_keys)
         feed = Feed(
-            view, state, _ignore_change, rules=rules.resources, by_eviction=rules.by_eviction, wall=_never_begun
+            view,
+            state,
+            _ignore_change,
+            rules=rules.resources,
+            by_eviction=rules.by_eviction,
+            groups_outrank=rules.groups_outrank,
+            wall=_never_begun,
         )
         self._fill(view, feed, stores, rules)
 

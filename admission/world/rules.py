@@ -37,7 +37,8 @@ class WorldRules:
 
     `resources` maps requests to quota. `sharing` is None without fair sharing, `usage` without
     admission fair sharing. `budget` is the number of decisions in a
-    cycle. With `by_eviction`, an evicted workload is queued by its eviction time. With `one_by_one`, a workload is admitted
+    cycle. With `by_eviction`, an evicted workload is queued by its eviction time. With `groups_outrank`, the priority of a
+    Sakkara group's ConfigMap counts in all namespaces. With `one_by_one`, a workload is admitted
     only when the pods of all others are ready. `trees` is the namespace of Sakkara's topology ConfigMaps. `webhook` has the
     rules for new objects, and the placement options that the engine shares. `moves_after` is the seconds of waiting for a place
     before moves are planned. `run_times` is the namespace of the ConfigMap with learned run times, empty if nothing is learned.
@@ -50,6 +51,7 @@ class WorldRules:
     usage: UsageRules | None = None
     budget: int = BUDGET
     by_eviction: bool = True
+    groups_outrank: bool = False
     one_by_one: bool = False
     trees: str = TOPOLOGY_NAMESPACE
     webhook: ReviewRules = _WEBHOOK
@@ -72,6 +74,7 @@ def rules_of(settings: AdmissionSettings) -> WorldRules:
         usage=settings.admission_fair_sharing.rules(),
         budget=settings.controller.cycle_budget,
         by_eviction=pods.requeuing_strategy.timestamp == "Eviction",
+        groups_outrank=settings.sakkara.priority_across_namespaces,
         one_by_one=pods.enabled and pods.block_admission,
         trees=settings.sakkara.topology_namespace,
         webhook=webhook_rules(settings),

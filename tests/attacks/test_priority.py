@@ -1,4 +1,6 @@
-"""Issue 16, B6: nobody outranks other tenants by a number that he writes himself."""
+"""Issue 16, B6: nobody outranks other tenants by a number that he writes himself.
+
+What such a number may evict: tests/scenarios/test_sakkara_preemption.py."""
 
 from __future__ import annotations
 

@@ -14,13 +14,14 @@ from api.kube.resources import (
     CRDS,
     DEPLOYMENTS,
     JOBSETS,
+    NAMESPACES,
     PODS,
     WORKLOADS,
     Resource,
 )
 from hack.controlplane.options import ClusterOptions
-from tests.scenarios.sakkara import MakeSite, a_deployment, a_group, a_job, are, create, stay, tree
-from tests.scenarios.site import Site, eventually
+from tests.scenarios.sakkara import MakeSite, a_deployment, a_group, a_job, a_pod, are, create, stay, tree
+from tests.scenarios.site import GROUP, Site, eventually
 from tests.scenarios.stage import Stage
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -199,3 +200,33 @@ async def test_no_job_ends_by_the_eviction_of_its_group(site: MakeSite, stage: S
         await untouched()
         for name, uid in uids.items():
             assert (await here.get_job(name))["metadata"]["uid"] == uid, "the same Job runs again"
+
+
+async def test_the_priority_of_a_config_map_stops_nobody_in_other_namespaces(site: MakeSite) -> None:
+    """Nor does it protect: what counts between namespaces is the PriorityClass of the pods, which a ResourceQuota can guard."""
+    here, there = site("modest"), site("boasting")
+    await there.make(NAMESPACES, {"metadata": {"name": there.name}})
+
+    async def members_here(group: str, size: int, **data: str) -> None:
+        """A group of the other namespace on the nodes of this one."""
+        await there.make(CONFIG_MAPS, a_group(there, group, size, **data))
+        for number in range(size):
+            pod = a_pod(there, f"{group}-{number}", group)
+            pod["spec"]["nodeSelector"] = {GROUP: here.name}
+            await there.make(PODS, pod)
+
+    async with tree(here, {"r0": [4]}):
+        await here.make(CONFIG_MAPS, a_group(here, "quiet", 4))
+        await create(here, "quiet", 4)
+        await are(here, "quiet-", Running=4)
+        await members_here("loud", 4, priority="1000")
+        await are(there, "loud-", Gated=4)
+        await stay(here, "quiet-", Running=4)
+        for number in range(4):
+            await here.kube.delete(PODS, f"quiet-{number}", here.name)
+        await are(there, "loud-", Running=4)
+        # in its own namespace it decides
+        await members_here("louder", 2, priority="1000")
+        await stay(there, "louder-", Gated=2)
+        await there.change(CONFIG_MAPS, "loud", {"data": {"priority": "1"}})
+        await are(there, "louder-", Running=2)

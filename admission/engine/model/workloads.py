@@ -103,6 +103,8 @@ class Workload:
     `reservation` is the advance reservation that it names, or empty. `guess` is for how many seconds it will run at most as
     far as is known from others like it, None if its queue does not go by that or nothing is known. `yields` is from when on
     it may be evicted for the head of a queue with backfill, because it started by its guess; None if it did not.
+    `priority_elsewhere` is for a gang whose user writes its priority: the priority that counts against workloads of other
+    namespaces, at most `priority`; None if `priority` counts everywhere.
     """
 
     key: str
@@ -132,12 +134,23 @@ class Workload:
     reservation: str = ""
     guess: float | None = None
     yields: float | None = None
+    priority_elsewhere: int | None = None
+
+    @property
+    def lowest_priority(self) -> int:
+        """The priority toward workloads of other namespaces, which is at most `priority`."""
+        return self.priority if self.priority_elsewhere is None else self.priority_elsewhere
+
+    @property
+    def namespace(self) -> str:
+        """The workload's namespace."""
+        return self.key.partition("/")[0]
 
     def facts_of(self, pod_set: PodSet) -> PodFacts:
         """Returns what terms of other pods see of a pod of this pod set."""
         if pod_set.facts is not None:
             return pod_set.facts
-        return PodFacts(self.key.partition("/")[0], pod_set.labels + self.pod_labels)
+        return PodFacts(self.namespace, pod_set.labels + self.pod_labels)
 
     @property
     def ends(self) -> float | None:

@@ -8,7 +8,7 @@ cohort tree. Whether a candidate of another queue may still be evicted after ear
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 
 from admission.engine.decision import PreemptionReason
@@ -167,14 +167,24 @@ def of_own_queue(ledger: Ledger, context: PreemptionContext) -> Iterator[Candida
     if policy != "Never":
         for allocation in ledger.charged_to(context.queue.name):
             if allowed(context.workload, allocation.workload, policy) and _uses(allocation, context.needed):
-                yield _candidate(ledger, allocation, context.node, PreemptionVariant.WITHIN_CLUSTER_QUEUE)
+                yield _candidate(
+                    ledger, context.workload, allocation, context.node, PreemptionVariant.WITHIN_CLUSTER_QUEUE
+                )
 
 
 def _candidate(
-    ledger: Ledger, allocation: Allocation, node: QuotaNode, variant: PreemptionVariant, top: QuotaNode | None = None
+    ledger: Ledger,
+    preemptor: Workload,
+    allocation: Allocation,
+    node: QuotaNode,
+    variant: PreemptionVariant,
+    top: QuotaNode | None = None,
 ) -> Candidate:
-    usage = ledger.returned(allocation.workload.key, allocation.admission)
-    return Candidate(allocation.workload.key, allocation.workload, node, usage, variant, top)
+    """Returns the candidate; its workload has the priority that counts against the preemptor."""
+    workload, usage = allocation.workload, ledger.returned(allocation.workload.key, allocation.admission)
+    _, priority = compared_priorities(preemptor, workload)
+    seen = workload if priority == workload.priority else replace(workload, priority=priority)
+    return Candidate(workload.key, seen, node, usage, variant, top)
 
 
 def within_nominal(node: QuotaNode, needed: Iterable[FlavorResource]) -> bool:
@@ -210,7 +220,7 @@ def _of_relatives(
     for node in _beyond_nominal(context, top, below):
         for allocation in ledger.charged_to(node.name):
             if (variant := _variant(context, allocation, advantage)) is not None:
-                yield _candidate(ledger, allocation, node, variant, top)
+                yield _candidate(ledger, context.workload, allocation, node, variant, top)
 
 
 def _beyond_nominal(context: PreemptionContext, cohort: QuotaNode, skip: QuotaNode | None) -> Iterator[QuotaNode]:
@@ -230,9 +240,10 @@ def _variant(context: PreemptionContext, allocation: Allocation, advantage: bool
     if advantage:
         return PreemptionVariant.HIERARCHICAL_RECLAIM
     threshold = policy.borrow_threshold
-    if not context.may_borrow or workload.priority >= context.workload.priority:
+    own, other = compared_priorities(context.workload, workload)
+    if not context.may_borrow or other >= own:
         return PreemptionVariant.RECLAIM_WITHOUT_BORROWING
-    above = threshold is not None and workload.priority > threshold
+    above = threshold is not None and other > threshold
     return PreemptionVariant.RECLAIM_WITHOUT_BORROWING if above else PreemptionVariant.RECLAIM_WHILE_BORROWING
 
 
@@ -242,15 +253,27 @@ def _of_queue(
     for allocation in ledger.charged_to(node.name):
         may_evict = allowed(context.workload, allocation.workload, context.policy.reclaim_within_cohort)
         if may_evict and _uses(allocation, context.needed):
-            yield _candidate(ledger, allocation, node, variant, top)
+            yield _candidate(ledger, context.workload, allocation, node, variant, top)
 
 
 def allowed(preemptor: Workload, candidate: Workload, policy: str) -> bool:
     """Reports whether the policy (a value of withinClusterQueue or reclaimWithinCohort) lets the candidate be evicted."""
-    if policy == "Any" or preemptor.priority > candidate.priority:
+    own, other = compared_priorities(preemptor, candidate)
+    if policy == "Any" or own > other:
         return policy != "Never"
-    equal = preemptor.priority == candidate.priority
+    equal = own == other
     return policy == "LowerOrNewerEqualPriority" and equal and preemptor.queued < candidate.queued
+
+
+def compared_priorities(preemptor: Workload, candidate: Workload) -> tuple[int, int]:
+    """Returns the priorities of the two that are compared for an eviction.
+
+    A priority that a user wrote for their own gang, which no right guards, counts among the gangs of their namespace only;
+    elsewhere the pods' PriorityClass counts, for and against the gang.
+    """
+    if preemptor.gang is not None and candidate.gang is not None and preemptor.namespace == candidate.namespace:
+        return preemptor.priority, candidate.priority
+    return preemptor.lowest_priority, candidate.lowest_priority
 
 
 def _uses(allocation: Allocation, needed: Needed) -> bool:

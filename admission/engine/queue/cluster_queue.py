@@ -85,7 +85,19 @@ def shape_of(workload: Workload, *, timed: bool = False) -> Hashable:
     limit = (workload.time_limit, workload.guess) if timed else None
     gated = workload.gated
     uses = (workload.key.partition("/")[0], workload.reservation) if workload.reservation else None
-    return (workload.priority, workload.profile, workload.defect, gated, moment, limit, bound_to, pod_sets, uses)
+    compared = (workload.lowest_priority, workload.namespace if workload.gang is not None else "")
+    return (
+        workload.priority,
+        compared,
+        workload.profile,
+        workload.defect,
+        gated,
+        moment,
+        limit,
+        bound_to,
+        pod_sets,
+        uses,
+    )
 
 
 @dataclass(slots=True, eq=False)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from typing import Any
 
 import pytest
 
@@ -10,7 +11,7 @@ from admission.engine import convert, convert_queues, model
 from admission.engine.queue.cluster_queue import order_of
 from api.errors import InvalidObject
 from api.meta import parse_time
-from api.names import GANG, GANG_GROUP, GANG_MADE, GANG_SINCE, GANG_UID
+from api.names import GANG, GANG_GROUP, GANG_MADE, GANG_SINCE, GANG_UID, SAKKARA_GROUP_ANNOTATION
 from api.queues import ClusterQueue
 from api.workloads import Workload
 
@@ -88,3 +89,31 @@ def test_what_cannot_be_read_is_named_with_the_workload(key: str, text: str) -> 
 def test_the_queue_of_gangs_that_name_none_counts_only_pods() -> None:
     made = ClusterQueue.from_wire({"metadata": {"name": "gangs", "labels": {GANG_MADE: "true"}}, "spec": {}})
     assert convert_queues.cluster_queue(made).ignores_uncovered
+
+
+@pytest.mark.parametrize(
+    ("of_group", "of_class", "elsewhere"),
+    [
+        pytest.param(7, None, 0, id="no class counts as zero"),
+        pytest.param(7, 3, 3, id="the class that a ResourceQuota can guard"),
+        pytest.param(7, 7, None, id="as much as the class"),
+        pytest.param(-5, 3, None, id="less than the class counts everywhere"),
+    ],
+)
+def test_a_priority_of_a_config_map_counts_in_its_namespace(
+    of_group: int, of_class: int | None, elsewhere: int | None
+) -> None:
+    pods = {} if of_class is None else {"priority": of_class}
+    pod_set = {"name": "main", "count": 1, "template": {"spec": {"containers": [], **pods}}}
+    said = {GANG: "a", SAKKARA_GROUP_ANNOTATION: "group"}
+    body: dict[str, Any] = {
+        "metadata": {"name": "a", "namespace": "ns", "annotations": said},
+        "spec": {"queueName": "q", "podSets": [pod_set], "priority": of_group},
+    }
+    given = Workload.from_wire(body)
+    found = taken(given)
+    assert (found.priority, found.priority_elsewhere) == (of_group, elsewhere)
+    assert convert.workload(given, cluster_queue="q", groups_outrank=True).priority_elsewhere is None
+    named = {"group": "kueue.x-k8s.io", "kind": "WorkloadPriorityClass", "name": "c"}
+    classed = Workload.from_wire({**body, "spec": {**body["spec"], "priorityClassRef": named}})
+    assert taken(classed).priority_elsewhere is None
