@@ -175,6 +175,12 @@ def with_spread(facts: PodFacts, spec: PodSpec) -> PodFacts:
     return replace(facts, even=tuple(dict.fromkeys(found)))
 
 
+def keys_of(facts: PodFacts) -> frozenset[str]:
+    """Returns the keys of labels by which the pod's own terms select pods."""
+    terms = (*facts.apart, *facts.together, *(spread.term for spread in facts.even))
+    return frozenset(one.key for term in terms for one in term.selector or ())
+
+
 def _spread(one: SpreadConstraint, facts: PodFacts) -> SpreadTerm:
     if one.node_affinity_policy == "Ignore":
         raise TooLarge("with nodeAffinityPolicy Ignore is not counted, so its pods might never be bound")

@@ -14,6 +14,7 @@ import hashlib
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from sys import intern
 from typing import Any, Final
 
@@ -22,7 +23,8 @@ from cachetools import LRUCache
 
 from api import names
 from api.meta import object_key, parse_time
-from api.pods import Gate
+from api.pod_terms import keys_of, pod_facts, with_spread
+from api.pods import Gate, PodSpec
 
 FRAMEWORK: Final = "pod"
 ROLE_LENGTH: Final = 8
@@ -48,10 +50,11 @@ _SPECS: Final = 4096
 _TOKEN_VOLUME: Final = re.compile(rb'"kube-api-access-[a-z0-9]{5}"')
 
 
-def role_hash(spec: Mapping[str, Any]) -> str:
+def role_hash(spec: Mapping[str, Any], labels: Mapping[str, str] | None = None) -> str:
     """Returns the role of a pod with this spec as defaulted by the API server; images, volumes and commands do not matter.
 
-    What the spec lacks is hashed as null, as in Kueue: the API server stores no empty lists and maps.
+    What the spec lacks is hashed as null, as in Kueue: the API server stores no empty lists and maps. With `labels`, which
+    Kueue's roles do not have, pods that differ in these labels have different roles.
     """
     shape: dict[str, Any] = {name: spec.get(name) for name in _SHAPE}
     for name in _MAPS:
@@ -61,7 +64,8 @@ def role_hash(spec: Mapping[str, Any]) -> str:
     if spec.get("resources") is not None:
         shape["resources"] = _sorted(spec["resources"].get("requests"))
     # Nested structures keep the API server's field order.
-    text = msgspec.json.encode({"spec": _sorted(shape)})
+    whole: dict[str, Any] = {"spec": _sorted(shape)} | ({"labels": _sorted(labels)} if labels else {})
+    text = msgspec.json.encode(whole)
     for character, escaped in _ESCAPED:
         text = text.replace(character, escaped)
     return hashlib.sha256(text).hexdigest()[:ROLE_LENGTH]
@@ -82,6 +86,39 @@ def _containers(containers: Iterable[Mapping[str, Any]] | None) -> list[dict[str
     return found or None
 
 
+def keys_of_terms(spec: Mapping[str, Any]) -> frozenset[str]:
+    """Returns the keys of labels by which a pod with this spec selects other pods."""
+    return _keys_of_terms(msgspec.json.encode(spec))
+
+
+@lru_cache(maxsize=1024)  # pods from one template share the bytes
+def _keys_of_terms(spec: bytes) -> frozenset[str]:
+    try:
+        read = msgspec.json.decode(spec, type=PodSpec)
+    except msgspec.MsgspecError:  # whoever composes the Workload reports it
+        return frozenset()
+    return keys_of(with_spread(pod_facts(read, "", {}), read)) | _keys_of_pods(read)
+
+
+def _keys_of_pods(spec: PodSpec) -> frozenset[str]:
+    """Returns the keys whose values the terms take from the pod itself."""
+    affinity = spec.affinity
+    kinds = (affinity.pod_affinity, affinity.pod_anti_affinity) if affinity else ()
+    terms = [each for kind in kinds if kind for each in kind.required_during_scheduling_ignored_during_execution]
+    near = {key for term in terms for key in (*term.match_label_keys, *term.mismatch_label_keys)}
+    return frozenset(near | {key for each in spec.topology_spread_constraints for key in each.match_label_keys})
+
+
+def common_labels(pods: Iterable[QueuedPod]) -> dict[str, str]:
+    """Returns the labels that all of these pods have with the same value."""
+    every = [pod.own_labels for pod in pods]
+    common = dict(every[0]) if every else {}
+    for labels in every[1:]:
+        if labels != common:
+            common = {key: value for key, value in common.items() if labels.get(key) == value}
+    return common
+
+
 class PodMeta(msgspec.Struct, frozen=True, gc=False):
     """The metadata by which the informer identifies a pod."""
 
@@ -96,7 +133,8 @@ class QueuedPod:
     """The projection of a pod. Times are in epoch seconds.
 
     `owner` is the name of the pod's controller. `spec` is the JSON of the pod's spec, or None once the admission gate is gone;
-    `last_spec` that of a member of a group that is being deleted after its gate was removed.
+    `last_spec` that of a member of a group that is being deleted after its gate was removed. `own_labels` are the labels by
+    which other pods' terms and its own may select the pod; they are kept as long as a spec is.
     `deleted` means a deletion timestamp is set; `forced`, that its grace period is 0. `held` means Stowage's finalizer is
     present; `tracked`, that the Job controller has yet to count the pod's end.
     """
@@ -120,6 +158,7 @@ class QueuedPod:
     owner: str = ""
     spec: bytes | None = None
     last_spec: bytes | None = None
+    own_labels: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def key(self) -> str:
@@ -168,6 +207,10 @@ class QueuedPod:
     def lasting(self) -> bool:
         """Reports whether the pod needs no replacement."""
         return self.counts and (self.succeeded or not self.deleted)
+
+    def keys_of_terms(self) -> frozenset[str]:
+        """Returns the keys of labels by which the pod's own terms select pods; none if its spec is not kept."""
+        return _keys_of_terms(self.spec or self.last_spec or b"{}")
 
     def read_spec(self) -> dict[str, Any]:
         """Decodes the pod's spec; returns an empty dict if the spec is no longer kept."""
@@ -237,6 +280,7 @@ class QueuedPodReader:
         gated = names.ADMISSION_GATE in gates
         role = annotations.get(names.ROLE_HASH) or role_hash(msgspec.json.decode(pod.spec))
         held, deleted = names.MANAGED_FINALIZER in meta.finalizers, meta.deletion_timestamp is not None
+        leaving = held and deleted and not gated
         return QueuedPod(
             PodMeta(meta.name, intern(meta.namespace), meta.uid, meta.resource_version),
             created=parse_time(meta.creation_timestamp) or 0.0,
@@ -256,7 +300,8 @@ class QueuedPodReader:
             role=intern(role),
             owner=next((intern(one.name) for one in meta.owner_references if one.controller), ""),
             spec=self._shared(bytes(pod.spec)) if gated else None,
-            last_spec=self._shared(bytes(pod.spec)) if held and deleted and not gated else None,
+            last_spec=self._shared(bytes(pod.spec)) if leaving else None,
+            own_labels=_own(meta.labels, bytes(pod.spec)) if gated or leaving else {},
         )
 
     def _shared(self, spec: bytes) -> bytes:
@@ -266,6 +311,13 @@ class QueuedPodReader:
 
 def _kept(given: Mapping[str, str], more: frozenset[str] = frozenset()) -> dict[str, str]:
     return {intern(key): intern(value) for key, value in given.items() if key.startswith(_OURS) or key in more}
+
+
+def _own(labels: Mapping[str, str], spec: bytes) -> dict[str, str]:
+    """Returns the pod's labels without those of queueing, which say nothing of the pod, unless its spec names their keys."""
+    return {
+        intern(key): intern(value) for key, value in labels.items() if not key.startswith(_OURS) or key.encode() in spec
+    }
 
 
 def _last_active(meta: _QueuedPodMeta, status: _QueuedPodStatus) -> float:

@@ -15,7 +15,7 @@ from functools import cached_property
 from typing import Any, Final
 
 from admission.integrations.base import JobResult
-from admission.integrations.pod import QueuedPod
+from admission.integrations.pod import QueuedPod, common_labels
 from api import names
 from api.errors import InvalidObject
 from api.requests import parse_int32, topology_request
@@ -23,6 +23,7 @@ from api.workloads import PodSet, ReclaimablePod
 
 MAIN: Final = "main"
 MAX_COUNT: Final = 2**31 - 1
+_SHOWN: Final = 3
 _INDEX: Final = re.compile(r"0*[0-9]{1,10}")
 
 
@@ -131,11 +132,28 @@ class PodUnit:
         if pod.spec is None:
             raise UnlikePods("spec", name, "a pod of each role that is still gated", self.group or pod.key)
         fields: dict[str, Any] = {"name": name, "count": count}
-        fields["template"] = {"metadata": {}, "spec": pod.read_spec()}
+        labels = self.labels_of(name)
+        fields["template"] = {"metadata": {"labels": labels} if labels else {}, "spec": pod.read_spec()}
         if topology:
             index = names.POD_GROUP_INDEX_LABEL
             fields["topology_request"] = topology_request(self._requested(pod), pod_index_label=index)
         return PodSet(**fields)
+
+    def labels_of(self, name: str) -> dict[str, str]:
+        """Returns the labels that all waiting pods of a pod set have, by which terms of pods select them.
+
+        Kueue writes no labels here, and compares none. Raises UnlikePods if the pods' own terms tell the pods apart: one pod
+        set cannot state where each of them may go.
+        """
+        pods = [pod for pod in self.pods if (pod.spec or pod.last_spec) and (not self.group or pod.role == name)]
+        common = common_labels(pods)
+        differing = {key for pod in pods for key in pod.own_labels} - common.keys()
+        if differing and (named := differing & pods[0].keys_of_terms()):
+            key = min(named)
+            values = sorted({pod.own_labels.get(key, "") for pod in pods})
+            rule = "the same in all pods of one role, because their own affinity or spread constraints select by it"
+            raise UnlikePods(f"metadata.labels[{key}]", ", ".join(values[:_SHOWN]), rule, self.group)
+        return common
 
     def _requested(self, pod: QueuedPod) -> Mapping[str, str]:
         """Returns the placement annotations of the pod's role."""

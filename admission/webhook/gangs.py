@@ -25,7 +25,7 @@ from admission.integrations.gang import (
     names_gang,
     read,
 )
-from admission.integrations.pod import role_hash
+from admission.integrations.pod import keys_of_terms, role_hash
 from admission.integrations.sakkara import in_words, shape_of
 from admission.webhook.fields import IMMUTABLE, OMIT, Errors, FieldError, FieldPath, forbidden, invalid
 from admission.webhook.gang_pods import GangPod
@@ -53,9 +53,18 @@ def queue_of(gang: PodGang) -> str:
     return names.SAKKARA_QUEUE if gang.sakkara else names.GANG_QUEUE
 
 
-def role_of(spec: Pod, gang: PodGang | None) -> str:
-    """Returns the pod's role, a hash of the fields that all pods of one pod set have in common."""
-    return shape_of(spec).role if gang is not None and gang.sakkara else role_hash(spec)
+def role_of(spec: Pod, labels: Mapping[str, str], gang: PodGang | None) -> str:
+    """Returns the pod's role, a hash of what all pods of one pod set have in common.
+
+    Pods of a gang with different labels have different roles if their own terms select by these labels: a server that wants
+    no worker beside it. The role of Kueue's groups is Kueue's.
+    """
+    if gang is None:
+        return role_hash(spec)
+    if gang.sakkara:
+        return shape_of(spec).role
+    named = {key: labels[key] for key in keys_of_terms(spec) & labels.keys()}
+    return role_hash(spec, named)
 
 
 def write_down(metadata: dict[str, Any], gang: PodGang | None) -> None:

@@ -87,7 +87,7 @@ def set_defaults(pod: Pod, namespace: str, lookups: Lookups, rules: ReviewRules)
         _gate(pod, names.TOPOLOGY_GATE)
     # The creator of a group's Workload names its pod sets in this annotation; the controller checks their counts later.
     if gang is not None or not (group_name(pod)[1] and annotations_of(pod).get(names.ROLE_HASH)):
-        _metadata(pod, "annotations")[names.ROLE_HASH] = gangs.role_of(pod.get("spec") or {}, gang)
+        _metadata(pod, "annotations")[names.ROLE_HASH] = gangs.role_of(pod.get("spec") or {}, labels_of(pod), gang)
     return True
 
 

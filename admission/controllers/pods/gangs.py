@@ -18,7 +18,7 @@ members.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from admission.controllers import conditions
@@ -40,13 +40,14 @@ from admission.controllers.pods.gang_limit import BindLimit
 from admission.controllers.pods.pod_plan import RULES, plan
 from admission.controllers.pods.replacements import with_shortage
 from admission.controllers.pods.sakkara_unit import ExactUnit, unit_of
+from admission.controllers.pods.workload_updates import labels_of
 from admission.integrations.gang import MatchPolicy
 from admission.integrations.pod import QueuedPod
 from admission.integrations.podgroup import PodUnit, SortedMembers, sort_out
 from api import names
 from api.errors import InvalidObject
 from api.meta import is_true
-from api.workloads import Workload
+from api.workloads import PodSet, Workload
 
 LateWorkloads = Mapping[str, Sequence[Workload]]
 """The Workloads of late joiners, by pod key."""
@@ -184,8 +185,7 @@ class _Gang:
         except InvalidObject as error:
             return PodGroupPlan(events=(PlannedEvent("ErrWorkloadCompose", str(error), "Warning"),), note=str(error))
         patch: dict[str, object] = {}
-        known = {pod_set.name: (pod_set.count, pod_set.topology_request) for pod_set in workload.spec.pod_sets}
-        if known != {pod_set.name: (pod_set.count, pod_set.topology_request) for pod_set in pod_sets}:
+        if _asked(workload.spec.pod_sets) != _asked(pod_sets):
             patch["spec"] = {"podSets": [pod_set.to_wire() for pod_set in pod_sets]}
         wanted, given = self._terms.annotations(), workload.metadata.annotations
         keys = dict.fromkeys((*wanted, names.GANG_GROUP, names.SAKKARA_GROUP_ANNOTATION))
@@ -333,6 +333,11 @@ class _Gang:
         """Reports whether the pods form a new gang of the same name instead of joining the ended one."""
         once = self._terms.policy is MatchPolicy.ONCE_SATISFIED
         return bool(waiting) and not once and shortage(len(waiting), self._terms) is None
+
+
+def _asked(pod_sets: Iterable[PodSet]) -> dict[str, object]:
+    """Returns what may change of waiting pods, by pod set."""
+    return {each.name: (each.count, each.topology_request, labels_of(each)) for each in pod_sets}
 
 
 def _has_quota(workload: Workload) -> bool:

@@ -26,7 +26,7 @@ from admission.controllers.jobs.elastic import (
 from admission.controllers.jobs.finish import finish, let_go
 from admission.controllers.pods.setactions import SetPlan
 from admission.controllers.slices import first_key
-from admission.integrations.pod import QueuedPod
+from admission.integrations.pod import QueuedPod, common_labels
 from api import names
 from api.meta import split_key
 from api.workloads import Workload
@@ -98,10 +98,12 @@ def _patched(workload: Workload, patch: dict[str, Any]) -> PatchWorkload:
     return PatchWorkload(workload, patch, (event,))
 
 
-def example_of(pod: QueuedPod) -> dict[str, Any]:
-    """Returns a template of the pod, with what affects its requests."""
+def example_of(pods: Sequence[QueuedPod]) -> dict[str, Any]:
+    """Returns a template of the first of these pods, with what affects its requests and the labels that all of them have."""
+    pod, common = pods[0], common_labels(pods)
     annotations = {key: value for key, value in pod.annotations.items() if key not in _NOT_COPIED}
-    return {"metadata": {"annotations": annotations}, "spec": pod.read_spec()}
+    labels = {"labels": common} if common else {}
+    return {"metadata": {"annotations": annotations, **labels}, "spec": pod.read_spec()}
 
 
 def startable(waiting: Iterable[QueuedPod], pods: Iterable[QueuedPod], workload: Workload) -> list[QueuedPod]:

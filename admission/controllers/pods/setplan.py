@@ -173,7 +173,7 @@ class _SetPlanner:
             (p for p, _ in self._memberships if p.spec is not None), key=lambda p: (p.created, p.metadata.name)
         )
         if waiting and not held:
-            return example_of(waiting[0])
+            return example_of(waiting)
         return next((w.spec.pod_sets[0].template for w in (*held, *live) if w.spec.pod_sets), None)
 
     # ---- a set that grows and shrinks while it runs

@@ -1,8 +1,8 @@
 """Updates a Workload when its gated pods change, and reports why no Workload can be composed. Pure; part of `pod_plan`.
 
-The reason why pods are held is recorded as an event and, while it holds, in the Workload's status. Queue, priority class and
-time limit of waiting pods apply to their Workload; the class also later, while it has quota. A waiting Workload that does not
-match the present pods is updated in place.
+The reason why pods are held is recorded as an event and, while it holds, in the Workload's status. Queue, priority class,
+labels and time limit of waiting pods apply to their Workload; the class also later, while it has quota. A waiting Workload
+that does not match the present pods is updated in place.
 """
 
 from __future__ import annotations
@@ -19,8 +19,9 @@ from admission.integrations.pod import QueuedPod
 from admission.integrations.podgroup import PodUnit, TooFewPods, UnlikePods
 from api import names
 from api.errors import InvalidObject
+from api.kube.resources import PODS
 from api.meta import find_condition, is_true
-from api.workloads import Workload
+from api.workloads import PodSet, Workload
 
 
 def unlike(error: InvalidObject) -> PodGroupPlan:
@@ -107,16 +108,39 @@ def followed(unit: PodUnit, workload: Workload, context: JobContext) -> PodGroup
     if not unit.suspended or unit.serving:
         return NOTHING
     try:
-        wanted = spec_of(unit, workload.spec.pod_sets, context, workload.spec)
+        wanted = spec_of(unit, _relabelled(unit, workload), context, workload.spec)
     except PriorityClassMissing as error:
         return uncomposed(error)
+    except UnlikePods as error:
+        return unlike(error)
     patch = spec_patch(workload, unit.as_job(), wanted)
     if not patch:
         return NOTHING
     if patch.get("spec", {}).keys() & {"maximumExecutionTimeSeconds"}:
         return corrected(unit, workload, context)
-    events = () if patch.get("spec", {}).keys() <= {"queueName"} else _class_changed(workload)
+    events = () if patch.get("spec", {}).keys() <= {"queueName", "podSets"} else _class_changed(workload)
     return PodGroupPlan((PatchWorkload(workload, patch, events),))
+
+
+def labels_of(pod_set: PodSet) -> dict[str, str]:
+    """Returns the labels of the pod set's template."""
+    return dict((pod_set.template.get("metadata") or {}).get("labels") or {})
+
+
+def _relabelled(unit: PodUnit, workload: Workload) -> tuple[PodSet, ...]:
+    """Returns the pod sets with the labels of the pods that wait, which their users may change. Raises UnlikePods."""
+    pod_sets, owners = workload.spec.pod_sets, workload.metadata.owner_references
+    if any(owner.controller and owner.kind != PODS.kind for owner in owners):
+        return pod_sets  # a set's Workload has the labels of the set's template
+    return tuple(_with_labels(each, unit.labels_of(each.name)) for each in pod_sets)
+
+
+def _with_labels(pod_set: PodSet, labels: dict[str, str]) -> PodSet:
+    if labels_of(pod_set) == labels:
+        return pod_set
+    metadata = {key: value for key, value in (pod_set.template.get("metadata") or {}).items() if key != "labels"}
+    template = {**pod_set.template, "metadata": {**metadata, **({"labels": labels} if labels else {})}}
+    return pod_set.model_copy(update={"template": template})
 
 
 def _class_changed(workload: Workload) -> tuple[PlannedEvent, ...]:

@@ -1,7 +1,8 @@
 """Places a gang whose pods have topologySpreadConstraints with DoNotSchedule. Called by place_group.py; the rule is in even.py.
 
 With a required or preferred level, the gang gets the tightest domain of that level in which all pods can be spread evenly;
-without one, the pods are spread over all nodes that they may use. Pods with a leader, slices or placement constraints are
+without one, the pods are spread over all nodes that they may use. Only a required domain is all that counts: beside a preferred
+one, the other nodes' domains are as empty as they were. Pods with a leader, slices or placement constraints are
 placed by those rules alone, and the placement is refused if it violates a spread constraint. So is one of several pod sets that
 violates one only together.
 """
@@ -44,13 +45,24 @@ def solve(
         if bound < resolved.count:
             most = max(most, bound)
             continue
-        pods, number = evenly([one.of(rows) for one in spread], fit[rows], tree.rows.label[rows], resolved.count)
+        found, number = _even_in(tree, resolved, spread, fit, rows)
         most = max(most, number)
         if number == resolved.count:
-            found = np.zeros(tree.rows.size, dtype=np.int64)
-            found[rows] = pods
             return found, most
     return None, most
+
+
+def _even_in(
+    tree: Tree, resolved: ResolvedRequest, spread: Sequence[Spread], fit: Ints, rows: Ints
+) -> tuple[Ints, int]:
+    """Returns the pods by row, all of them on these rows, and their number."""
+    inside = np.zeros(tree.rows.size, dtype=np.int64)
+    inside[rows] = fit[rows]
+    if not resolved.required:
+        return evenly(spread, inside, tree.rows.label, resolved.count)
+    pods, number = evenly([one.of(rows) for one in spread], fit[rows], tree.rows.label[rows], resolved.count)
+    inside[rows] = pods
+    return inside, number
 
 
 def _scopes(tree: Tree, resolved: ResolvedRequest, spread: Sequence[Spread], fit: Ints) -> Iterator[tuple[Ints, int]]:
@@ -73,13 +85,13 @@ def _scopes(tree: Tree, resolved: ResolvedRequest, spread: Sequence[Spread], fit
         if resolved.required and not len(slots):
             yield (
                 np.zeros(0, dtype=np.int64),
-                int(evenly_at_most(spread, fit, domains, size, tree.rows.alive).max(initial=0)),
+                int(evenly_at_most(spread, fit, domains, size, tree.rows.alive, closed=True).max(initial=0)),
             )
         for slot in slots[:1].tolist():
             yield np.flatnonzero((domains == slot) & tree.rows.alive), resolved.count
         if len(slots) < 2:
             continue
-        bound = evenly_at_most(spread, fit, domains, size, tree.rows.alive)
+        bound = evenly_at_most(spread, fit, domains, size, tree.rows.alive, closed=resolved.required)
         slots = slots[1:]
         fewer = bound[slots] < resolved.count
         if fewer.any():

@@ -3,7 +3,7 @@
 The rule is that of kube-scheduler's PodTopologySpread filter for pods placed one after the other: a pod may use a domain if
 the pods there that the constraint selects, including itself, exceed the smallest count of any domain by at most `max_skew`.
 The domains are those of the nodes that the pod's node selector and affinity select, here inside the domain that must hold
-the whole gang. Full or tainted nodes count as domains too, so their low counts limit the others.
+the whole gang, if the gang requires one. Full or tainted nodes count as domains too, so their low counts limit the others.
 
 The pods are pinned to their hosts afterwards. The filter sees a single domain for a pinned pod and passes, so only this
 choice keeps the pods even. With `min_domains` above 1 the filter takes 0 as the smallest count for a pinned pod, so a host
@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 
@@ -24,6 +25,8 @@ from admission.engine.topology.neighbours.placed import PlacedPods
 from admission.engine.topology.tree.level import Bools, Ints
 from admission.engine.topology.tree.match import Wants
 from admission.engine.topology.tree.tree import Tree
+
+_MANY: Final = np.iinfo(np.int64).max // 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,11 +96,11 @@ def pinned(spread: Sequence[Spread], fit: Ints) -> Ints:
     return fit
 
 
-def evenly_at_most(spread: Sequence[Spread], fit: Ints, scopes: Ints, size: int, alive: Bools) -> Ints:
+def evenly_at_most(spread: Sequence[Spread], fit: Ints, scopes: Ints, size: int, alive: Bools, *, closed: bool) -> Ints:
     """Returns an upper bound of what `evenly` places in each of `size` scopes, given the scope of each row.
 
     Constraints count if each of their domains lies within one scope, those with the smallest domains first: what one of them
-    permits limits the rows of the next one.
+    permits limits the rows of the next one. With `closed`, only domains of the same scope limit each other.
     """
     bound = np.bincount(scopes, weights=fit, minlength=size)
     finest = sorted((one for one in spread if one.own), key=lambda one: -int(one.ids.max(initial=-1)))
@@ -108,19 +111,28 @@ def evenly_at_most(spread: Sequence[Spread], fit: Ints, scopes: Ints, size: int,
         home[ids] = within
         if np.array_equal(home[ids], within):
             hold = np.bincount(ids, weights=fit[rows], minlength=len(home)).astype(np.int64)
-            permitted = _permitted(one, hold, home, size)
+            permitted = _permitted(one, hold, home, size, closed)
             fit = np.minimum(fit, np.append(permitted, 0)[one.ids])
             bound = np.minimum(bound, np.bincount(home, weights=permitted, minlength=size + 1)[:size])
     return bound.astype(np.int64)
 
 
-def _permitted(one: Spread, hold: Ints, home: Ints, size: int) -> Ints:
+def _permitted(one: Spread, hold: Ints, home: Ints, size: int, closed: bool) -> Ints:
     """Returns the most pods that each domain may get, given what it can hold and the scope in which it lies."""
     pods, known = one.domains()
     known &= home < size
-    fewest = np.full(size + 1, np.iinfo(np.int64).max // 2)
+    fewest = np.full(size + 1, _MANY)
     np.minimum.at(fewest, home[known], (pods + hold)[known])
-    fewest[np.bincount(home[known], minlength=size + 1) < max(1, one.term.min_domains)] = 0
+    if closed:
+        fewest[np.bincount(home[known], minlength=size + 1) < max(1, one.term.min_domains)] = 0
+    else:
+        # The gang leaves the domains of other scopes as they are.
+        there = np.full(size + 1, _MANY)
+        np.minimum.at(there, home[known], pods[known])
+        least = int(np.argmin(there))
+        others = np.full(size + 1, there[least])
+        others[least] = np.delete(there, least).min(initial=_MANY)
+        fewest = np.minimum(fewest, others) if int(known.sum()) >= max(1, one.term.min_domains) else fewest * 0
     return np.clip(fewest[home] + one.term.max_skew - pods, 0, hold)
 
 

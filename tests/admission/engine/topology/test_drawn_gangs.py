@@ -5,19 +5,34 @@ The same draws run on the real control plane: tests/binds.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from copy import deepcopy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from random import Random
 
 import msgspec
 import pytest
 
+from admission.controllers.pods.gang import GangTerms, GangUnit
 from admission.engine import convert, convert_nodes, model
 from admission.engine.ledger import Ledger
 from admission.engine.model import ObjectRemoved, PlacementRequest, RemovedKind
+from admission.integrations.pod import QueuedPodReader
+from admission.integrations.podgroup import PodUnit
+from admission.integrations.statefulset import StatefulSet
 from api import pods
-from api.names import PODSET_LABEL, PREFER_TOPOLOGY, REQUIRE_TOPOLOGY, WORKLOAD_ANNOTATION
+from api.names import (
+    ADMISSION_GATE,
+    GANG,
+    MANAGED_LABEL,
+    POD_GROUP_NAME,
+    POD_GROUP_TOTAL_COUNT,
+    PODSET_LABEL,
+    PREFER_TOPOLOGY,
+    QUEUE_NAME_LABEL,
+    REQUIRE_TOPOLOGY,
+    WORKLOAD_ANNOTATION,
+)
 from api.workloads import Workload
 from tests.binds.drawn import Draw, Gang, Object
 from tests.binds.filters import Simulated, domains, pinned
@@ -69,9 +84,9 @@ class GangCluster:
 
     # ---- gangs
 
-    def place(self, gang: Gang) -> model.Assignment | None:
+    def place(self, gang: Gang, kind: str) -> model.Assignment | None:
         """Where it goes; charged. None: it waits."""
-        taken = convert.workload(_workload(gang), cluster_queue="cq")
+        taken = convert.workload(_workload(gang, kind), cluster_queue="cq")
         [pod_set] = taken.pod_sets
         facts = taken.facts_of(pod_set)
         implied = pod_set.topology is None
@@ -119,19 +134,67 @@ class GangCluster:
                 self.foreign.append(name)
 
 
-def _workload(gang: Gang) -> Workload:
+def _of_job(gang: Gang) -> Object:
+    return gang.template
+
+
+def _of_pods(gang: Gang, *, group: str = "", joins: bool = False) -> Object:
+    """As the pod controller composes it from the pods of the template, which it reads from the API server."""
+    read, annotations, labels = QueuedPodReader(), {}, {MANAGED_LABEL: "true", QUEUE_NAME_LABEL: "lq"}
+    if joins:
+        annotations[GANG] = group
+    elif group:
+        labels[POD_GROUP_NAME], annotations[POD_GROUP_TOTAL_COUNT] = group, str(gang.pods)
+    pods = []
+    for index in range(gang.pods):
+        # What tells the pods of a set apart, and no term names.
+        own = {**gang.template["metadata"]["labels"], **labels, "apps.kubernetes.io/pod-index": str(index)}
+        meta = {"name": f"{gang.name}-{index}", "namespace": SITE, "labels": own, "annotations": annotations}
+        spec = {**gang.template["spec"], "schedulingGates": [{"name": ADMISSION_GATE}]}
+        pods.append(read(msgspec.json.encode({"metadata": meta, "spec": spec})))
+    unit = PodUnit.of(pods)
+    if joins:
+        unit = GangUnit.of_gang(unit, GangTerms(group, gang.pods))
+    [pod_set] = unit.pod_sets(topology=False)
+    return dict(pod_set.template)
+
+
+def _of_set(gang: Gang) -> Object:
+    metadata = {"name": gang.name, "namespace": SITE, "uid": gang.name}
+    spec = {"replicas": gang.pods, "template": gang.template}
+    [group] = StatefulSet().groups({"metadata": metadata, "spec": spec}, (), topology=False)
+    return dict(group.pod_sets[0].template)
+
+
+KINDS: dict[str, Callable[[Gang], Object]] = {
+    "job": _of_job,
+    "gang": lambda gang: _of_pods(gang, group=gang.name, joins=True),
+    "pod group": lambda gang: _of_pods(gang, group=gang.name),
+    "pods of a quota or a Deployment": _of_pods,
+    "StatefulSet": _of_set,
+}
+"""The template in the Workload of a gang's pods, by what creates the pods."""
+
+
+def _submitted(gang: Gang, kind: str) -> list[Gang]:
+    """Pods that queue as pods are admitted one by one."""
+    one_by_one = KINDS[kind] is _of_pods
+    return [replace(gang, name=f"{gang.name}-{n}", pods=1) for n in range(gang.pods)] if one_by_one else [gang]
+
+
+def _workload(gang: Gang, kind: str) -> Workload:
     requested = gang.job["metadata"]["annotations"]
     request = {"required": requested.get(REQUIRE_TOPOLOGY), "preferred": requested.get(PREFER_TOPOLOGY)}
     if requested and not any(request.values()):
         request = {"unconstrained": True}
-    pod_set = {"name": "main", "count": gang.pods, "template": gang.template}
+    pod_set = {"name": "main", "count": gang.pods, "template": KINDS[kind](gang)}
     if requested:
         pod_set["topologyRequest"] = {key: value for key, value in request.items() if value}
     spec = {"queueName": "lq", "podSets": [pod_set]}
     return Workload.from_wire({"metadata": {"name": gang.name, "namespace": SITE, "uid": gang.name}, "spec": spec})
 
 
-def play(seed: int, gangs: int) -> tuple[int, list[str], list[str]]:
+def play(seed: int, gangs: int, kind: str = "job") -> tuple[int, list[str], list[str]]:
     """How many were placed; pods that did not bind; gangs that waited and that the scheduler alone would have bound."""
     rng = Random(seed)
     here = GangCluster(Draw(rng, SITE), rng)
@@ -139,8 +202,8 @@ def play(seed: int, gangs: int) -> tuple[int, list[str], list[str]]:
     count, unbound, refused = 0, list[str](), list[str]()
     for _ in range(gangs):
         placed = []
-        for gang in [here.draw.gang() for _ in range(rng.choice([1, 1, 2]))]:
-            found = here.place(gang)
+        for gang in [each for _ in range(rng.choice([1, 1, 2])) for each in _submitted(here.draw.gang(), kind)]:
+            found = here.place(gang, kind)
             if found is not None:
                 placed.append((gang, found))
             elif not placed and here.stock_binds(gang):
@@ -165,6 +228,17 @@ def test_what_is_let_through_binds(part: int) -> None:
         placed, refused = placed + count, refused + idle
     assert placed > 25 * each / 4
     assert len(refused) <= 25 * each / 50, refused
+
+
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "job"])
+def test_pods_that_queue_as_pods_bind_as_those_of_a_job(kind: str) -> None:
+    """The terms of pods select pods by labels, whatever creates these pods."""
+    each = examples(4)
+    for seed in range(1000, 1000 + each):
+        placed, unbound, _ = play(seed, 15, kind)
+        assert unbound == [], f"seed {seed}"
+        if kind != "pods of a quota or a Deployment":
+            assert placed == play(seed, 15)[0], f"seed {seed}"
 
 
 def test_a_workload_does_not_lead_a_gang_astray_that_gathers_elsewhere() -> None:

@@ -139,16 +139,31 @@ def scenes(draw: st.DrawFn) -> tuple[dict[str, Labels], dict[str, int], Counter[
 
 
 @settings(max_examples=examples(75))
-@given(scenes(), st.lists(SPREADS, min_size=1, max_size=2), st.integers(1, 4), st.sampled_from([None, BLOCK, RACK]))
+@given(
+    scenes(),
+    st.lists(SPREADS, min_size=1, max_size=2),
+    st.integers(1, 4),
+    st.sampled_from([None, BLOCK, RACK]),
+    st.booleans(),
+)
 def test_pods_lie_as_the_scheduler_could_have_placed_them(
     scene: tuple[dict[str, Labels], dict[str, int], Counter[str], frozenset[str]],
     even: list[SpreadTerm],
     count: int,
     level: str | None,
+    required: bool,
 ) -> None:
-    """By one constraint whatever it could place is placed; by two each answer is one that it could have come to."""
+    """By one constraint whatever it could place is placed; by two each answer is one that it could have come to.
+
+    A preferred level says where the pods should be, not which domains there are.
+    """
     nodes, free, there, tainted = scene
-    topology = TopologyRequest(unconstrained=True) if level is None else TopologyRequest(required=level)
+    if level is None:
+        topology = TopologyRequest(unconstrained=True)
+    elif required:
+        topology = TopologyRequest(required=level)
+    else:
+        topology, level = TopologyRequest(preferred=level), None
     made = book(nodes, free, there, tainted)
     result = made.placement.place([request(count, topology, *even)])
     domains = list(inside(nodes, level))
@@ -228,9 +243,9 @@ def test_a_key_that_no_node_has_is_named() -> None:
 
 
 @settings(max_examples=examples(30))
-@given(st.integers(0, 2**32 - 1))
-def test_a_domain_is_passed_over_only_where_not_all_pods_can_lie_evenly(seed: int) -> None:
-    """The bound of all domains at once is never below what one domain holds."""
+@given(st.integers(0, 2**32 - 1), st.booleans())
+def test_a_domain_is_passed_over_only_where_not_all_pods_can_lie_evenly(seed: int, closed: bool) -> None:
+    """The bound of all domains at once is never below what one domain holds, alone or beside the others."""
     random = np.random.default_rng(seed)
     size, scopes = int(random.integers(2, 24)), int(random.integers(1, 4))
     scope = random.integers(0, scopes, size)
@@ -244,8 +259,11 @@ def test_a_domain_is_passed_over_only_where_not_all_pods_can_lie_evenly(seed: in
         one = SpreadTerm(term(ZONE, "a"), max_skew=int(random.integers(1, 4)), min_domains=int(random.integers(1, 4)))
         counts = (ids >= 0) & (random.random(size) < 0.8)
         found.append(Spread(one, ids, random.integers(0, 3, size), counts, int(random.random() < 0.9)))
-    bound = evenly_at_most(found, fit, scope, scopes, alive)
+    bound = evenly_at_most(found, fit, scope, scopes, alive, closed=closed)
     for number in range(scopes):
         here = np.flatnonzero((scope == number) & alive)
-        _, most = evenly([one.of(here) for one in found], fit[here], here, 1000)
+        if closed:
+            _, most = evenly([one.of(here) for one in found], fit[here], here, 1000)
+        else:
+            _, most = evenly(found, np.where(scope == number, fit, 0), np.arange(size), 1000)
         assert most <= bound[number]
