@@ -331,11 +331,17 @@ class _Cycle:
         """Starts a head whose victims have left with what fits now, without further evictions; None if it does not fit."""
         if self._reservations.free(head.workload) is None:
             return None
+        started = self._start_beside_others(head, queue)
+        if started is None:
+            self._outcomes.release(head.workload)
+        return started
+
+    def _start_beside_others(self, head: Head, queue: ClusterQueue) -> Decision | None:
+        """Starts a head without evictions, with fewer pods if need be; None if it does not fit."""
         nominator = Nominator(self._ledger, self._no_preemption, self._now, thorough=True)
         with self._reservations.afterwards(queue.name):
             found = nominator.nominate(head.workload, queue, Scope(fair=self._fair))
         if not found.starts:
-            self._outcomes.release(head.workload)
             return None
         if self._reservations.must_wait(found):  # it counts on what the victims of other preemptors leave
             fewer = nominator.nominate(head.workload, queue, Scope(fair=self._fair))
@@ -370,8 +376,8 @@ class _Cycle:
             return self._outcomes.wait(head, queue, BEHIND, why)
         if head.workload.gated:
             return replace(self._outcomes.wait(head, queue, Reason.ADMISSION_GATED, PREEMPTION_GATED), gated=True)
-        if (repeated := self._outcomes.too_often(head, queue, found.victims)) is not None:
-            return repeated
+        if (repeated := self._outcomes.too_often(head, found.victims)) is not None:
+            return self._start_beside_others(head, queue) or self._outcomes.wait_to_evict_again(head, queue, *repeated)
         victims = frozenset(victim.workload for victim in found.victims)
         self._outcomes.reserve(head, found, victims, needs=needs, evicts=True)
         message = f"{found.assignment.message()}. Pending the preemption of {len(victims)} workload(s)"

@@ -41,9 +41,9 @@ class GroupDecisions:
             self._outcomes.release(head.workload)
         if (
             isinstance(found, GangPreemption)
-            and (why := self._outcomes.too_often(head, queue, found.victims)) is not None
+            and (repeated := self._outcomes.too_often(head, found.victims)) is not None
         ):
-            return why
+            return self._outcomes.wait_to_evict_again(head, queue, *repeated)
         if isinstance(found, GroupNotStarted):
             self._of_members += (Evict(one, INCOMPLETE, found.message_for(one)) for one in found.stranded)
             return self._outcomes.wait(head, queue, found.reason, found.message_for(key))

@@ -8,7 +8,8 @@
 4. *other flavors*: if quota would fit but preemption finds no victims, or nodes are in the way of any victims, the flavors that
    failed are refused and the search goes on. Kueue tries these flavors in its next cycles.
 5. *fewer pods*: if all that fails, pod sets with a `minCount` give up pods evenly, as few as possible, found by bisection
-   (cycle.md 4.7).
+   (cycle.md 4.7). A workload that can start with fewer pods evicts only workloads of lower priority for more of them: two such
+   workloads of the same priority would evict each other in turn.
 
 Nothing is charged; cycle.py does that. Source: cycle.md 4.2, 4.5, 4.7.
 """
@@ -21,7 +22,14 @@ from dataclasses import replace
 from admission.engine.cycle.nomination import Nomination
 from admission.engine.cycle.solve import flavors_of, place
 from admission.engine.decision import NoPlacement, Victim
-from admission.engine.flavors.assign import FlavorAssignment, Mode, PodSetFlavors, Preemptions, VictimFinder
+from admission.engine.flavors.assign import (
+    FlavorAssignment,
+    Mode,
+    NoPreemption,
+    PodSetFlavors,
+    Preemptions,
+    VictimFinder,
+)
 from admission.engine.flavors.search import EVERYWHERE, Scope
 from admission.engine.ledger import Ledger
 from admission.engine.model import (
@@ -63,7 +71,21 @@ class Nominator:
         full = self._best(workload, queue, scope, known)
         if full.starts or not self._partial:
             return full
-        return self.fewer(workload, queue, scope) or full
+        some = self.fewer(workload, queue, scope)
+        if some is None or self._victims_are_lower(workload, some.victims):
+            return some or full
+        return self.fewer_beside_others(workload, queue, scope) or some
+
+    def _victims_are_lower(self, workload: Workload, victims: Sequence[Victim]) -> bool:
+        admitted = (self._ledger.workload(victim.workload) for victim in victims)
+        return all(victim is None or victim.priority < workload.priority for victim in admitted)
+
+    def fewer_beside_others(
+        self, workload: Workload, queue: ClusterQueue, scope: Scope = EVERYWHERE
+    ) -> Nomination | None:
+        """Returns the nomination for the largest number of pods, below all, that can start without any eviction."""
+        beside = Nominator(self._ledger, NoPreemption(self._ledger.quota), self._now, thorough=self._thorough)
+        return beside.fewer(workload, queue, scope)
 
     def _best(
         self, workload: Workload, queue: ClusterQueue, scope: Scope, known: FlavorAssignment | None = None

@@ -132,14 +132,18 @@ class Outcomes:
         self._record_usage(found)
         return Admit(workload.key, found.admission(), considered=found.assignment.considered())
 
-    def too_often(self, head: Head, queue: ClusterQueue, victims: Sequence[Victim]) -> Wait | None:
-        """Returns a Wait if the workload may not evict one of the victims again yet; else records these evictions."""
+    def too_often(self, head: Head, victims: Sequence[Victim]) -> tuple[str, float] | None:
+        """Returns why the workload may not evict one of the victims again yet, and from when on it may (epoch seconds); else
+        records these evictions.
+        """
         evictions, leaving = self._queues.evictions, self._reservations.leaving
-        found = may_not_evict(self._ledger, evictions, head.workload, victims, leaving, self._now)
-        if found is None:
-            return None
-        message = f"{found[0]}; may evict it at {rfc3339(found[1])}"
-        return self.wait(head, queue, Reason.REPEATED_PREEMPTION, message, until=found[1])
+        return may_not_evict(self._ledger, evictions, head.workload, victims, leaving, self._now)
+
+    def wait_to_evict_again(self, head: Head, queue: ClusterQueue, why: str, until: float) -> Wait:
+        """Makes the head wait until it may evict its victims again (epoch seconds)."""
+        return self.wait(
+            head, queue, Reason.REPEATED_PREEMPTION, f"{why}; may evict it at {rfc3339(until)}", until=until
+        )
 
     def reserve(
         self,

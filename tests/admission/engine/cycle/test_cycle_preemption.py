@@ -23,6 +23,7 @@ from admission.engine.model import (
     Workload,
 )
 from admission.engine.preemption.preemptor import Preemptor
+from admission.engine.queue.evictions import TIMES
 from admission.engine.quota import cohorts
 from tests.admission.engine.builders import (
     BEST,
@@ -292,6 +293,46 @@ def test_evicting_for_all_pods_comes_before_starting_with_fewer() -> None:
     cluster = running(ANY, evicting(queue(any=4)), first=[workload("low", 2)])
     cluster.tell(fewer("high", 4, 1, priority=1))
     assert preempted(cluster.cycle()) == {"high": ["low"]}
+
+
+@pytest.mark.parametrize(
+    ("priority", "victims"),
+    [(0, None), (-1, None), (1, ["wide"])],
+    ids=["of the same priority", "of higher priority", "of lower priority"],
+)
+def test_partial_jobs_of_two_queues_do_not_oust_each_other(priority: int, victims: list[str] | None) -> None:
+    """The wide job borrows one of 8; the late one, with a quota of 4, starts with the 3 that are free instead of evicting it
+    for a fourth. It evicts the wide job only if that has a lower priority.
+    """
+    shared = [evicting(queue(name, cohort="all", any=4), RECLAIM) for name in ("a", "b")]
+    cluster = running(ANY, *shared, first=[replace(fewer("wide", 5, 1), cluster_queue="a")])
+    cluster.tell(replace(fewer("late", 5, 1, priority=priority), cluster_queue="b"))
+    report = cluster.cycle()
+    if victims is None:
+        assert preempted(report) == {}
+        assert count_of(report, "late") == 3
+    else:
+        assert preempted(report) == {"late": victims}
+
+
+def test_it_evicts_for_its_least_number_of_pods_if_fewer_are_free() -> None:
+    shared = [evicting(queue(name, cohort="all", any=4), RECLAIM) for name in ("a", "b")]
+    cluster = running(ANY, *shared, first=[replace(fewer("wide", 5, 1), cluster_queue="a")])
+    cluster.tell(replace(fewer("late", 5, 4), cluster_queue="b"))
+    assert preempted(cluster.cycle()) == {"late": ["wide"]}
+
+
+def test_fewer_pods_start_after_a_repeated_preemption() -> None:
+    """The owner may evict the borrower for all its pods, but not the third time: then it starts with those that fit."""
+    shared = [evicting(queue(name, cohort="all", any=4), RECLAIM) for name in ("a", "b")]
+    cluster = running(ANY, *shared, first=[workload("borrower", 6, to="a")])
+    for turn in range(TIMES):
+        cluster.queues.evictions.evict("owner", ["borrower"], 10.0 * turn)
+        cluster.queues.evictions.pending("borrower")
+    cluster.tell(replace(fewer("owner", 4, 1), cluster_queue="b"))
+    report = cluster.cycle(now=30)
+    assert preempted(report) == {}
+    assert count_of(report, "owner") == 2
 
 
 # ---- any history
