@@ -1,16 +1,21 @@
-"""Kueue's fair-sharing preemption, exactly: cycle.md 4.9.
+"""Kueue's fair-sharing preemption: cycle.md 4.9.
 
 Shares are compared as if the preemptor were admitted. The next target queue is found from the root down, at each cohort
-in the child with the largest share; a cohort wins a tie with a queue. Nodes that do not borrow and are not ancestors of
-the preemptor are skipped. In the preemptor's own queue the next candidate is a victim. In another queue the next
-candidate is one that the strategy allows, by the shares of the two subtrees that meet in the lowest common cohort.
-Candidates that the first strategy rejects are tried again by the second.
+in the child with the largest share. Of equal shares the child whose next candidate has the lower priority comes first; then
+a cohort before a queue. Nodes that do not borrow and are not ancestors of the preemptor are skipped. In the preemptor's own
+queue the next candidate is a victim. In another queue the next candidate is one that the strategy allows, by the shares of
+the two subtrees that meet in the lowest common cohort. Candidates that the first strategy rejects are tried again by the
+second.
+
+A cohort's own quota counts like a queue's, whatever other flavors its queues borrow (Kueue looks at the queue alone): a queue
+below a cohort that stays within its quota of what is needed may reclaim, and from a cohort that is within it nothing is taken.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cmp_to_key
+from math import inf
 
 from admission.engine.decision import PreemptionReason
 from admission.engine.ledger import Ledger
@@ -20,6 +25,7 @@ from admission.engine.preemption.candidates import (
     PreemptionVariant,
     find_for_fairness,
     rank,
+    within_nominal,
 )
 from admission.engine.preemption.removal import PreemptionTarget, TrialRemoval, gains_of
 from admission.engine.quota.cohorts import QuotaNode
@@ -88,13 +94,16 @@ class _Fair:
         for node in targets:
             if node is self._context.node:
                 yield from self._out(targets.pop(node), PreemptionReason.IN_CLUSTER_QUEUE)
-            elif self._sharing.within_nominal and self._within_nominal():
+            elif self._within_nominal():
                 yield from self._out(targets.pop(node), PreemptionReason.IN_COHORT_RECLAMATION)
             else:
                 while targets.waiting(node):
                     candidate = targets.pop(node)
                     if self._allowed(candidate):
                         yield from self._out(candidate, PreemptionReason.IN_COHORT_FAIR_SHARING)
+                        break
+                    if self._cohort_reclaims_from(node):
+                        yield from self._out(candidate, PreemptionReason.IN_COHORT_RECLAMATION)
                         break
                     passed.append(candidate)
 
@@ -114,7 +123,19 @@ class _Fair:
 
     def _within_nominal(self) -> bool:
         node = self._context.node
-        return all(node.usage.get(fr, 0) <= node.quota(fr).nominal for fr in self._context.needed)
+        return self._sharing.within_nominal and all(
+            node.usage.get(fr, 0) <= node.quota(fr).nominal for fr in self._context.needed
+        )
+
+    def _cohort_reclaims_from(self, target: QuotaNode) -> bool:
+        """Reports whether a cohort above the preemptor is within its quota of what is needed, and the target's side is not."""
+        mine, theirs = self._meeting(target)
+        needed, below = self._context.needed, self._path[1 : self._path.index(mine) + 1]
+        return (
+            self._sharing.within_nominal
+            and not within_nominal(theirs, needed)
+            and any(within_nominal(cohort, needed) for cohort in below)
+        )
 
     def _allowed(self, candidate: Candidate) -> bool:
         mine, theirs = self._meeting(candidate.node)
@@ -129,14 +150,15 @@ class _Fair:
         subtree's share, and the subtree's share without the candidate.
         """
         _, theirs = self._meeting(candidate.node)
-        below = (candidate.node, *(node for node in candidate.node.ancestors() if node not in self._path))
-        borrowing = all(self._shares.of(node).borrowing for node in below)
+        cohorts = [node for node in candidate.node.ancestors() if node not in self._path]
+        borrowing = all(self._shares.of(node).borrowing for node in (candidate.node, *cohorts))
+        borrowing &= not any(within_nominal(cohort, self._context.needed) for cohort in cohorts)
         return borrowing, self._shares.of(theirs), self._share_without(candidate, theirs)
 
     def ever_evictable(self, candidate: Candidate, share_standing: tuple[bool, Share, Share]) -> bool:
         """Reports whether the candidate could be evicted if its subtree had these shares."""
         borrowing, before, after = share_standing
-        if not borrowing or (self._sharing.within_nominal and self._within_nominal()):
+        if not borrowing or self._within_nominal() or self._cohort_reclaims_from(candidate.node):
             return borrowing
         preemptor = self._shares.of(self._meeting(candidate.node)[0])
         second = (FairStrategy.INITIAL_SHARE,) if len(self._sharing.strategies) > 1 else ()
@@ -198,9 +220,18 @@ class _Targets:
         if queue is None and below is None:
             self._pruned.add(cohort)
             return None
-        if below is not None and (queue is None or self._shares.of(below) >= self._shares.of(queue)):
-            return self._next(below)
-        return queue
+        if below is None or queue is None:
+            return queue if below is None else self._next(below)
+        mine, theirs = self._shares.of(queue), self._shares.of(below)
+        if mine != theirs:
+            return queue if mine > theirs else self._next(below)
+        lower = self._next(below)
+        return queue if lower is None or self._next_priority(queue) < self._next_priority(lower) else lower
+
+    def _next_priority(self, node: QuotaNode) -> float:
+        """Returns the priority of the next candidate below the node; infinite if there is none."""
+        queue = node if self.waiting(node) else self._next(node)
+        return inf if queue is None else self._left[queue][-1].workload.priority
 
     def _eligible_queue(self, node: QuotaNode) -> bool:
         if node in self._pruned:
@@ -213,13 +244,17 @@ class _Targets:
     def _eligible_cohort(self, node: QuotaNode) -> bool:
         if node in self._pruned:
             return False
-        if node in self._path or self._shares.of(node).borrowing:
+        if node in self._path:
+            return True
+        if self._shares.of(node).borrowing and not within_nominal(node, self._context.needed):
             return True
         self._pruned.add(node)
         return False
 
     def _largest(self, nodes: Iterable[QuotaNode]) -> QuotaNode | None:
-        """Returns the node with the largest share. Ties: the queue with the first candidate; among cohorts the last by name."""
+        """Returns the node with the largest share; of equal ones that with the first candidate, of equal cohorts the last by
+        name.
+        """
         return max(nodes, key=cmp_to_key(self._compare), default=None)
 
     def _compare(self, one: QuotaNode, other: QuotaNode) -> int:
@@ -229,4 +264,6 @@ class _Targets:
         if self.waiting(one) and self.waiting(other):
             first = rank(self._context, self._left[one][-1]) < rank(self._context, self._left[other][-1])
             return 1 if first else -1
+        if (lower := self._next_priority(one)) != (other_lower := self._next_priority(other)):
+            return 1 if lower < other_lower else -1
         return (one.name > other.name) - (one.name < other.name)
