@@ -50,25 +50,50 @@ def parse(text: str | int | float) -> Fraction:
 
 
 @lru_cache(maxsize=65536)
+def to_milli(text: str | int | float) -> int:
+    """Returns the amount in thousandths, rounded away from zero, as the API server stores it.
+
+    Amounts beyond 64 bits are clamped to the largest 64-bit integer, as in Kubernetes. Raises InvalidQuantity.
+    """
+    value = parse(text) * 1000
+    whole = min(LARGEST * 1000, -(-abs(value.numerator) // value.denominator))
+    return whole if value >= 0 else -whole
+
+
+def whole(resource: str, milli: int) -> int:
+    """Returns thousandths as the internal integer: milli-units for cpu, whole units otherwise, rounded away from zero."""
+    if resource == CPU:
+        return max(-LARGEST, min(LARGEST, milli))
+    return -(-milli // 1000) if milli >= 0 else milli // 1000
+
+
 def to_int(resource: str, text: str | int | float) -> int:
     """Returns the amount as an integer: milli-units for cpu, whole units otherwise; fractions round away from zero.
 
     Amounts beyond 64 bits are clamped to the largest 64-bit integer, as in Kubernetes. Raises InvalidQuantity.
     """
-    value = parse(text) * (1000 if resource == CPU else 1)
-    whole = min(LARGEST, -(-abs(value.numerator) // value.denominator))
-    return whole if value >= 0 else -whole
+    return whole(resource, to_milli(text))
+
+
+def parse_milli(amounts: Mapping[str, str | int | float] | None, field: str = "resources") -> Resources:
+    """Returns a ResourceList in thousandths. Raises InvalidQuantity with `field[resource]`."""
+    out: Resources = {}
+    for name, text in (amounts or {}).items():
+        try:
+            out[name] = to_milli(text)
+        except InvalidQuantity as bad:
+            raise InvalidQuantity(f"{field}[{name}]", bad.given, bad.allowed) from None
+    return out
 
 
 def parse_list(amounts: Mapping[str, str | int | float] | None, field: str = "resources") -> Resources:
     """Returns a ResourceList as integers. Raises InvalidQuantity with `field[resource]`."""
-    out: Resources = {}
-    for name, text in (amounts or {}).items():
-        try:
-            out[name] = to_int(name, text)
-        except InvalidQuantity as bad:
-            raise InvalidQuantity(f"{field}[{name}]", bad.given, bad.allowed) from None
-    return out
+    return in_whole(parse_milli(amounts, field))
+
+
+def in_whole(milli: Mapping[str, int]) -> Resources:
+    """Returns a ResourceList of thousandths in the internal integers."""
+    return {name: whole(name, amount) for name, amount in milli.items()}
 
 
 def _scaled(value: int, base: int, suffixes: str, tail: str) -> str:

@@ -16,13 +16,15 @@ import msgspec
 
 from admission.controllers.runtime_classes import RuntimeClass, overhead_of, scheduled
 from api import pods
-from api.pod_requests import effective_requests
-from api.quantity import parse_list
+from api.pod_requests import container_sum, effective_requests, pod_level_requests
+from api.quantity import parse_list, to_texts
 from api.workloads import Workload
 
 Amounts = Mapping[str, int]
 
 _ABOVE_LIMITS = "requests must not exceed its limits"
+_BELOW_CONTAINERS = "requests must not be below what the containers request"
+_ABOVE_POD_LIMITS = "limits must not exceed those of the pod"
 _ABOVE_MAX = "requests must not be above the limitRange max"
 _BELOW_MIN = "requests must not be below the limitRange min"
 
@@ -68,13 +70,18 @@ def completed(workload: Workload, limits: Sequence[Limit], classes: Mapping[str,
 
 
 def _defaults(limits: Sequence[Limit]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Returns default (requests, limits) of containers; the first LimitRange with a default wins."""
+    """Returns default (requests, limits) of containers; the first LimitRange with a default wins.
+
+    The largest amount is the default limit, a default limit or else the least amount the default request, as the API server
+    stores them; a LimitRange in a file lacks that.
+    """
     requests: dict[str, Any] = {}
     bounds: dict[str, Any] = {}
     for limit in limits:
         if limit.type == "Container":
-            bounds = {**limit.default, **bounds}
-            requests = {**limit.default_request, **requests}
+            default = {**limit.max, **limit.default}
+            bounds = {**default, **bounds}
+            requests = {**limit.min, **default, **limit.default_request, **requests}
     return requests, bounds
 
 
@@ -86,9 +93,12 @@ def _completed(
 ) -> Mapping[str, Any]:
     spec = template.get("spec") or {}
     overhead = overhead_of(spec, classes)
-    if not overhead and not requests and not bounds:
+    level = pod_level_requests(pods.pod_spec(template)) if spec.get("resources") else {}
+    if not overhead and not requests and not bounds and not level:
         return template
     changed = {**spec, "overhead": overhead} if overhead else dict(spec)
+    if level:  # as they are before a LimitRange adds to the containers
+        changed["resources"] = {**(spec.get("resources") or {}), "requests": to_texts(level)}
     for field in ("initContainers", "containers"):
         if field in spec:
             changed[field] = [_with_defaults(container, requests, bounds) for container in spec[field] or ()]
@@ -131,6 +141,18 @@ def _above_limits(path: str, spec: pods.PodSpec) -> Iterator[str]:
         above = _exceeding(parse_list(given.requests), limits)
         if above:
             yield _invalid(place, above, _ABOVE_LIMITS)
+    if spec.resources is not None:
+        yield from _above_pod_level(path, spec, spec.resources)
+
+
+def _above_pod_level(path: str, spec: pods.PodSpec, level: pods.ResourceRequirements) -> Iterator[str]:
+    """Yields what the API server refuses in the containers of a pod with resources of its own."""
+    if above := _exceeding(container_sum(spec), parse_list(level.requests)):
+        yield _invalid(f"{path}.resources", above, _BELOW_CONTAINERS)
+    limits = parse_list(level.limits)
+    for index, container in enumerate(spec.containers):
+        if above := _exceeding(parse_list(container.resources.limits), limits):
+            yield _invalid(f"{path}.containers[{index}]", above, _ABOVE_POD_LIMITS)
 
 
 def _outside(path: str, spec: pods.PodSpec, limits: Sequence[Limit]) -> Iterator[str]:

@@ -69,13 +69,33 @@ CASES: list[Any] = [
     ),
     pytest.param(
         {
-            "containers": [container("1")],
-            "initContainers": [container("9")],
+            "containers": [container(memory="1Ki")],
             "resources": {"limits": {"cpu": "3"}},
             "overhead": {"cpu": "1"},
         },
-        {"cpu": 4000},
-        id="pod level limit as request, then overhead",
+        {"cpu": 4000, "memory": 1024},
+        id="pod level limit as request of what no container requests, then overhead",
+    ),
+    pytest.param(
+        {"containers": [container("1"), container(limit="2")], "resources": {"limits": {"cpu": "8"}}},
+        {"cpu": 3000},
+        id="requests of containers below a pod level limit",
+    ),
+    pytest.param(
+        {"containers": [container("0")], "resources": {"limits": {"cpu": "8"}}},
+        {"cpu": 0},
+        id="a request of zero below a pod level limit",
+    ),
+    pytest.param(
+        {
+            "containers": [{"name": "c", "resources": {"limits": {"hugepages-2Mi": "2Mi"}}}],
+            "resources": {"limits": {"hugepages-2Mi": "8Mi"}},
+        },
+        {"hugepages-2Mi": 8 * 2**20},
+        id="huge pages of the pod",
+    ),
+    pytest.param(
+        {"containers": [container(memory="1500m"), container(memory="500m")]}, {"memory": 2}, id="the sum is rounded"
     ),
     pytest.param({"containers": [{"name": "c", "resources": {"requests": {"cpu": 2}}}]}, {"cpu": 2000}, id="number"),
 ]
