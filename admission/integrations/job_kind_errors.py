@@ -53,7 +53,7 @@ _NOT_OF_SERVER: Final = "must be a field that a start can write, not one of apiV
 _BESIDE_SCALE: Final = frozenset(("group", "version", "plural", "kind", "scale", "rank_label"))
 _OTHERS: Final = frozenset((one.group, one.kind) for one in (PODS, DEPLOYMENTS, *(each.resource for each in SETS)))
 """Kinds that are managed without being jobs."""
-_NO_JOBS: Final = frozenset(
+NO_JOBS: Final = frozenset(
     (
         GROUP,
         STOWAGE,
@@ -119,7 +119,7 @@ def _identity(kind: JobKind) -> Iterator[InvalidObject]:
     ):
         if not form.fullmatch(value):
             yield InvalidObject(f"spec.{name}", value, allowed)
-    if spec.group in _NO_JOBS:
+    if spec.group in NO_JOBS:
         yield InvalidObject(
             "spec.group", spec.group, "must be a group whose objects have pods, not one of the cluster itself"
         )

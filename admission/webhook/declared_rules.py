@@ -23,7 +23,7 @@ log = logging.getLogger(__name__)
 
 PERIOD: Final = 30.0
 _PAUSE: Final = 1.0
-_OPERATIONS: Final = {
+OPERATIONS: Final = {
     "mdeclared.stowage.dev": ["CREATE"],
     "mdeclared-default-queue.stowage.dev": ["CREATE"],
     "vdeclared.stowage.dev": ["CREATE", "UPDATE"],
@@ -78,7 +78,7 @@ class DeclaredRules:
 
 def _with_rules(hook: dict[str, Any]) -> dict[str, Any]:
     """Returns the webhook configuration entry, with rules if it is one for declared kinds."""
-    operations = _OPERATIONS.get(hook.get("name", ""))
+    operations = OPERATIONS.get(hook.get("name", ""))
     if operations is None:
         return hook
     rules = [_rule(adapter.resource, operations) for adapter in KINDS.declared()]

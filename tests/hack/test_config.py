@@ -13,9 +13,13 @@ import pytest
 import yaml
 
 from admission.controllers.sakkara.output_record import RECORD, WRITTEN
+from admission.integrations.job_kind_errors import NO_JOBS
 from admission.settings import AdmissionSettings
+from admission.webhook.declared_rules import OPERATIONS
 from admission.webhook.endpoints import MUTATE_DECLARED, MUTATING, NOTICE_UNMANAGED, VALIDATE_DECLARED, VALIDATING
+from api import names
 from api.manifests import read, read_one
+from api.names import ADMISSION_GATE, ELASTIC_GATE, TOPOLOGY_GATE
 from hack import runtime_lock
 from tests.hack.rights import ALLOWED, DENIED, Right
 from ungater.settings import UngaterSettings
@@ -330,3 +334,23 @@ def test_the_policy_names_the_keys_that_the_controller_writes() -> None:
     (results,) = (v["expression"] for v in policy["variables"] if v["name"] == "results")
     assert set(yaml.safe_load(results)) == set(WRITTEN)
     assert any(f"'{RECORD}'" in rule["expression"] for rule in policy["validations"])
+
+
+def test_the_policies_name_the_keys_and_groups_of_the_code() -> None:
+    """A name that the code gains and a policy lacks is refused at the API server."""
+    policies = of_kind("ValidatingAdmissionPolicy")
+    pods = {one["name"]: one["expression"] for one in policies["stowage-pods"]["spec"]["variables"]}
+    prefixes = tuple(yaml.safe_load(pods["prefixes"]))
+    written = {
+        *(names.PODSET_LABEL, names.WORKLOAD_ANNOTATION, names.WORKLOAD_SLICE_NAME, names.TOPOLOGY_WORKLOAD),
+        *(names.TOPOLOGY_PODSET, names.LOCAL_QUEUE_LABEL, names.CLUSTER_QUEUE_LABEL, names.OPENED_LABEL),
+        *(names.SAKKARA_RANK, names.SAKKARA_STATUS, names.SAKKARA_RETRIES, names.SAKKARA_GROUP_NAME),
+    }
+    assert all(key.startswith(prefixes) for key in written)
+    assert all(f"'{gate}'" in pods["opened"] for gate in (ADMISSION_GATE, TOPOLOGY_GATE, ELASTIC_GATE))
+    for name in ("stowage-pod-statuses", "stowage-pod-deletions"):
+        told = {one["name"]: one["expression"] for one in policies[name]["spec"]["variables"]}
+        assert told["prefixes"] == pods["prefixes"]
+    hooks = {one["name"]: one["expression"] for one in policies["stowage-webhook-configurations"]["spec"]["variables"]}
+    assert set(yaml.safe_load(hooks["groups"])) == {"", "apps", "batch", *NO_JOBS}
+    assert set(yaml.safe_load(hooks["declared"])) == set(OPERATIONS)
