@@ -7,7 +7,7 @@ from typing import Any
 
 import yaml
 
-from api.manifests import parsed
+from api.manifests import composed, parsed
 
 Path = tuple[str, ...]
 
@@ -49,7 +49,7 @@ def _keys(text: str, path: Sequence[str | int]) -> Path | None:
 def _cut(text: str, path: Path) -> str | None:
     """Returns the text without the key, and without sections that have no other key."""
     wanted = _removed(parsed(text)[0], path)
-    node, spans = yaml.compose(text, Loader=yaml.SafeLoader), []
+    node, spans = composed(text), []
     for key in path:
         if not isinstance(node, yaml.MappingNode):
             return None

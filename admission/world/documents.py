@@ -16,9 +16,10 @@ import yaml
 
 from admission.integrations.registry import KINDS
 from admission.integrations.sets import SCALED
+from api import manifests
 from api.errors import StowageError
 from api.kube.resources import ALL, Resource
-from api.manifests import TooDeep, check_depth
+from api.manifests import TooLarge
 from api.meta import object_key
 
 STDIN: Final = Path("-")
@@ -86,22 +87,20 @@ def documents(paths: Sequence[Path]) -> Iterator[Document]:
 def parse(data: bytes, where: str, *, merge: bool = True) -> Iterator[Document]:
     """Yields the documents of one text without empty ones, and without unpacking lists. Raises Unreadable.
 
-    Without `merge`, YAML's merge keys (`<<`) are refused: some lines of them can stand for an endless list of keys.
+    Without `merge`, YAML's merge keys (`<<`) are refused.
     """
     try:
         values = [msgspec.json.decode(data)] if data.lstrip()[:1] == b"{" else None
-    except msgspec.MsgspecError:
+    except (msgspec.MsgspecError, RecursionError):
         values = None  # YAML may start with a brace too
     try:
-        if values is None:
-            check_depth(data)
-        for value in values if values is not None else yaml.load_all(data, _Loader if merge else _Unmerged):
+        for value in values if values is not None else manifests.documents(data, merge=merge):
             if value is None:
                 continue
             if not isinstance(value, dict):
                 raise Unreadable(f"{where}: holds {type(value).__name__}, not objects of Kubernetes")
             yield Document(where, value)
-    except TooDeep as bad:
+    except TooLarge as bad:
         raise Unreadable(f"{where}: {bad}") from None
     except yaml.YAMLError as bad:
         why = " ".join(str(bad).replace('in "<byte string>", ', "in ").split())
@@ -138,21 +137,3 @@ def unpacked(document: Document) -> Iterator[Document]:
             raise Unreadable(f"{document.where}: the {document.kind} holds {type(item).__name__}, not objects")
         implied = {"apiVersion": version, "kind": kind} if kind else {}
         yield Document(document.where, {**implied, **item})
-
-
-class _Loader(yaml.CSafeLoader):
-    """Loads YAML as Kubernetes does: a timestamp stays a string."""
-
-
-class _Unmerged(_Loader):
-    """Knows no merge keys, which others' manifests could use to grow without bound."""
-
-    def flatten_mapping(self, node: yaml.MappingNode) -> None:
-        """Leaves merge keys in place; nothing constructs them, so that they are refused."""
-
-
-_Loader.yaml_implicit_resolvers = {
-    first: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:timestamp"]
-    for first, resolvers in yaml.CSafeLoader.yaml_implicit_resolvers.items()
-}
-_Unmerged.yaml_implicit_resolvers = _Loader.yaml_implicit_resolvers

@@ -25,6 +25,7 @@ from api.fake.status import Obj, StatusError, bad_request, internal, not_allowed
 from api.fake.store import ObjectStorage
 from api.fake.stream import Stream, WatchSettings
 from api.fake.table import StoredObject
+from api.manifests import documents
 
 log = logging.getLogger(__name__)
 _ACCESS_REVIEWS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
@@ -194,8 +195,8 @@ async def _body(request: web.Request) -> Any:
 
 def _yaml(data: bytes) -> Any:
     try:
-        return yaml.safe_load(data)
-    except (yaml.YAMLError, RecursionError) as error:
+        return next(documents(data), None)
+    except yaml.YAMLError as error:
         raise bad_request(f"error decoding YAML: {error}") from error
 
 

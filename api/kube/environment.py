@@ -24,6 +24,7 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, Settings
 from api.errors import InvalidObject
 from api.kube.settings import ClientSettings, InformerSettings, LeaderSettings, ProcessSettings, TracingSettings
 from api.kube.unsupported_keys import answer_for
+from api.manifests import parsed
 
 CONFIG_VARIABLE = "STOWAGE_CONFIG"
 
@@ -236,6 +237,13 @@ class _File(YamlConfigSettingsSource):
             super().__init__(settings_cls, yaml_file=path)
         except (OSError, ValueError, TypeError, yaml.YAMLError) as error:
             raise InvalidObject(CONFIG_VARIABLE, str(path), f"must be a YAML map: {error}", "settings") from error
+
+    def _read_file(self, file_path: Any) -> dict[str, Any]:
+        """Reads the file by the reader of all YAML."""
+        given: Any = next(iter(parsed(file_path.read_text(encoding="utf-8"))), {})
+        if not isinstance(given, dict):
+            raise TypeError(f"not {type(given).__name__}")
+        return given
 
     def __call__(self) -> dict[str, Any]:
         return _by_field(self.settings_cls, super().__call__())

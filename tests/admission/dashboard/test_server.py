@@ -244,6 +244,7 @@ ALIASES = "a: &a [x, x, x, x, x, x, x, x]\n" + "".join(
         pytest.param("? " * 120_000 + "a", id="depth of keys"),
         pytest.param('{"a":' * 50_000, id="depth of JSON"),
         pytest.param("a: &a [*a]", id="an alias of itself"),
+        pytest.param("metadata: {name: !!int '59" + ":59" * 80_000 + "'}", id="a number to the base 60"),
         pytest.param("---\nkind: Job\nmetadata: {}\n" * 30, id="many objects"),
         pytest.param("? {a: 1}\n: b\n", id="a key that is a map"),
         pytest.param("1: a\n", id="a key that is a number"),
