@@ -30,8 +30,9 @@ from admission.serving.connection_limits import ConnectionLimits
 from admission.serving.connections import Connections, listening
 from admission.serving.tls import Serving
 from admission.settings import AdmissionSettings
-from api.kube.access import Access, Identities, Permissions
+from api.kube.access import Access, Permissions
 from api.kube.client import Kube
+from api.kube.identities import Identities
 from api.kube.partial import PartialKube
 from api.kube.process import Process
 
@@ -72,8 +73,8 @@ def authenticating(kube: Kube) -> Authenticate:
     """Returns how a token becomes a viewer: by TokenReview and SubjectAccessReview."""
     identities, permissions = Identities(kube), Permissions(kube)
 
-    async def viewer(token: str) -> Viewer | None:
-        subject = await identities.of(token)
+    async def viewer(token: str, source: str) -> Viewer | None:
+        subject = await identities.of(token, source)
         return None if subject is None else TokenUser(subject, permissions.may)
 
     return viewer

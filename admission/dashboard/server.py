@@ -30,6 +30,7 @@ from admission.dashboard.viewer import LocalUser, Permissions, Viewer, share_of
 from admission.serving.connection_limits import cut
 from admission.serving.connections import finished, send
 from api.errors import StowageError
+from api.kube.identities import TooManyTokens
 
 log = logging.getLogger(__name__)
 
@@ -51,8 +52,8 @@ HEADERS: Final = {
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
 }
-Authenticate = Callable[[str], Awaitable[Viewer | None]]
-"""Returns the viewer of a token, None if it is not accepted."""
+Authenticate = Callable[[str, str], Awaitable[Viewer | None]]
+"""Returns the viewer of a token that a client of an address sent, None if it is not accepted."""
 Extra = Callable[[web.BaseRequest, Viewer, bytes], Awaitable[web.StreamResponse]]
 """Answers a request of another protocol, whose viewer is known."""
 
@@ -161,16 +162,18 @@ class DashboardServer:
         kind, _, token = request.headers.get("Authorization", "").partition(" ")
         if kind.lower() != "bearer" or not token.strip():
             raise Refused(401, "Unauthorized", "This cluster asks for a token.")
-        viewer = await self._of_token(token.strip())
+        viewer = await self._of_token(token.strip(), request.remote or "")
         if viewer is None:
             raise Refused(401, "Unauthorized", "The cluster does not accept this token.")
         return viewer
 
-    async def _of_token(self, token: str) -> Viewer | None:
+    async def _of_token(self, token: str, source: str) -> Viewer | None:
         if self._authenticate is None:
             return self._local
         try:
-            return await self._authenticate(token)
+            return await self._authenticate(token, source)
+        except TooManyTokens as refusal:
+            raise Refused(429, "TooManyRequests", str(refusal)) from None
         except (StowageError, TimeoutError):
             raise Refused(503, "Unavailable", "the API server does not say whose token this is") from None
 

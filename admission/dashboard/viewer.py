@@ -14,7 +14,8 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
-from api.kube.access import Right, Subject
+from api.kube.access import Right
+from api.kube.identities import Subject
 from api.kube.partial import PartialKube
 from api.kube.resources import ADVANCE_RESERVATIONS, CLUSTER_QUEUES, NODES, PODS, WORKLOADS
 

@@ -20,8 +20,8 @@ from urllib.parse import unquote
 from multidict import CIMultiDictProxy
 
 from admission.serving.tls import Serving
-from api.kube.access import Subject
 from api.kube.client import Kube
+from api.kube.identities import Subject
 from api.kube.resources import CONFIG_MAPS
 
 log = logging.getLogger(__name__)

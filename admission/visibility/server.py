@@ -31,7 +31,8 @@ from admission.visibility.front_proxy import FrontProxyTls, Trust
 from admission.visibility.pending import LocalQueueName, in_line, page, summary
 from api import workloads as api
 from api.errors import InvalidObject, StowageError
-from api.kube.access import Right, Subject
+from api.kube.access import Right
+from api.kube.identities import Subject
 from api.kube.resources import Resource
 
 log = logging.getLogger(__name__)

@@ -20,7 +20,8 @@ from admission.webhook.review import UNREADABLE, BadReview, decode, review
 from admission.webhook.rights import required_right
 from admission.webhook.rules import ReviewRules
 from api.kube import tracing
-from api.kube.access import Permissions, Subject
+from api.kube.access import Permissions
+from api.kube.identities import Subject
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")

@@ -17,11 +17,12 @@ import msgspec
 from admission.dashboard.cluster import of_objects
 from admission.dashboard.dashboard import Dashboard, Facts
 from admission.dashboard.mcp_endpoint import Endpoint, paths
-from admission.dashboard.server import DashboardServer, plain_listening
+from admission.dashboard.server import Authenticate, DashboardServer, plain_listening
 from admission.dashboard.viewer import TokenUser, Viewer
 from admission.world.objects import Objects
 from admission.world.world import World
-from api.kube.access import Right, Subject
+from api.kube.access import Right
+from api.kube.identities import Subject
 from api.kube.resources import (
     CLUSTER_QUEUES,
     COHORTS,
@@ -147,7 +148,7 @@ async def may(subject: Subject, right: Right, namespace: str) -> bool:
     return plural in ("workloads", "pods") and namespace in NAMESPACED.get(user, ())
 
 
-async def authenticated(token: str) -> Viewer | None:
+async def authenticated(token: str, _source: str) -> Viewer | None:
     return TokenUser(Subject(TOKENS[token]), may) if token in TOKENS else None
 
 
@@ -183,7 +184,7 @@ class Served:
 
 
 @contextlib.asynccontextmanager
-async def served(*, tokens: bool = True) -> AsyncIterator[Served]:
+async def served(*, tokens: bool = True, authenticate: Authenticate = authenticated) -> AsyncIterator[Served]:
     """Serves a small cluster; without `tokens`, as on localhost."""
     cluster = SmallCluster()
     dashboard = Dashboard(
@@ -191,7 +192,7 @@ async def served(*, tokens: bool = True) -> AsyncIterator[Served]:
     )
     await dashboard.renew()
     tools = Endpoint(dashboard)
-    server = DashboardServer(dashboard, authenticated if tokens else None, paths(tools))
+    server = DashboardServer(dashboard, authenticate if tokens else None, paths(tools))
     async with (
         running(tools.run()),
         plain_listening(server, "127.0.0.1", 0) as port,

@@ -20,6 +20,8 @@ from admission.dashboard import static_files
 from admission.dashboard.openapi import document
 from admission.dashboard.questions import BadQuestion, manifests
 from admission.dashboard.routes import PREFIX, ROUTES
+from admission.dashboard.viewer import Viewer
+from api.kube.identities import TooManyTokens
 from tests.admission.dashboard.small_cluster import Served, served
 
 
@@ -327,3 +329,18 @@ async def test_no_request_makes_the_server_fail(requests: list[Any]) -> None:
                 assert len(answer) < 1 << 20
                 if token != "admin":
                     assert not any(name in answer for name in OTHERS), (url, sent, answer)
+
+
+@pytest.mark.asyncio
+async def test_who_sends_many_unknown_tokens_is_told_to_wait() -> None:
+    """The budget is that of the client's address (tests/api/kube/test_identities.py)."""
+    sources = []
+
+    async def refusing(token: str, source: str) -> Viewer | None:
+        sources.append(source)
+        raise TooManyTokens
+
+    async with served(authenticate=refusing) as found:
+        status, body = await found.ask(f"{PREFIX}session", "made-up")
+    assert (status, json.loads(body)["error"]) == (429, "TooManyRequests")
+    assert sources == ["127.0.0.1"]
