@@ -2,10 +2,10 @@
 
 Supports `||`, `&&`, `!`, `==`, `!=`, `<` `<=` `>` `>=`, `in`, `+` `-` `*` `/` `%` on integers (`+` on strings and lists too),
 parentheses, the ternary, field access (`a.b`, `a["b"]`, optional `a.?b` and `a[?"b"]` with `.orValue(x)` and `.hasValue()`),
-`has(a.b)`, `size(x)`, `startsWith`, `endsWith`, `contains`, the macros `exists`, `all`, `exists_one`, `filter` and `map`,
-`sum()` of a list of numbers, lists, strings, integers, booleans and null. Anything else raises CelError, as do evaluation
-errors: a missing field, a wrong type, an integer beyond 64 bits, more work than cel_budget.py allows. The embedded API server
-does not evaluate the CEL rules of CRDs.
+`has(a.b)`, `size(x)`, `int(x)`, `startsWith`, `endsWith`, `contains`, the macros `exists`, `all`, `exists_one`, `filter`
+and `map`, `sum()` of a list of numbers, lists, strings, integers, booleans and null. Anything else raises CelError, as do
+evaluation errors: a missing field, a wrong type, an integer beyond 64 bits, more work than cel_budget.py allows. The embedded
+API server does not evaluate the CEL rules of CRDs.
 
 This module parses; cel_operations.py has the operators, functions and methods.
 """
@@ -195,6 +195,8 @@ class _Parser:
             return lambda scope: operations.value_or_missing(inner, scope) not in (operations.MISSING, None)
         if name == "size":
             return lambda scope: len(inner(scope))
+        if name == "int":
+            return lambda scope: operations.whole_number(inner(scope))
         raise CelError(f"unknown function {name!r} in {self._text!r}")
 
     def _arguments(self, close: str) -> list[Expression]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import operator
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
@@ -24,6 +25,7 @@ COMPARISONS = {
     ">=": lambda left, right: operator.ge(*_alike(left, right)),
 }
 MISSING = object()
+_INTEGER: Final = re.compile(r"-?[0-9]{1,19}", re.ASCII)
 _MAX_INT: Final = 2**63 - 1
 _COPIED_PER_STEP: Final = 64
 FAULTS: Final = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
@@ -200,6 +202,13 @@ def called(value: Expression, name: str, arguments: list[Expression]) -> Express
         raise AssertionError(name)
 
     return call
+
+
+def whole_number(value: Any) -> int:
+    """Returns an integer, or the integer that a text writes. Raises CelError."""
+    if isinstance(value, str) and _INTEGER.fullmatch(value):
+        return bounded(int(value))
+    return number(value)
 
 
 def logical(terms: list[Expression], scope: Scope, decisive: bool) -> bool:

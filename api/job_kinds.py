@@ -155,6 +155,12 @@ class PodSetRule(KubeModel):
         ElasticCount | None,
         schema("The number of pods may change while the job runs. Numbers outside the bounds are clamped."),
     ] = None
+    suspended: Annotated[
+        str | None,
+        schema(
+            "Path of a boolean, from the entry: an entry where it is true has no pods.", maxLength=256, pattern=PATH
+        ),
+    ] = None
     rank_offset: Annotated[
         RankOffset | None,
         schema("Subtracted from the ranks of its pods, if pods of another pod set are numbered first."),

@@ -37,7 +37,12 @@ def fault_of_part(part: Obj, own: JobIntegration | None, job: Obj, above: JobInt
 
 
 def fault_of_start(part: Obj, own: JobIntegration | None, job: Obj, above: JobIntegration | None) -> str:
-    """Returns why the part may not run yet, or an empty string: a part stays suspended as long as its job is."""
+    """Returns why the part may not run yet, or an empty string: a part stays suspended as long as its job is.
+
+    A job that is being deleted may have a last part that cleans up: KubeRay's removes the cluster's state from Redis.
+    """
+    if (job.get("metadata") or {}).get("deletionTimestamp"):
+        return ""
     runs = own is None or not own.is_suspended(part)
     return (
         f"is suspended, and its {own.resource.kind if own else 'Job'}s with it"

@@ -256,7 +256,7 @@ class DeclaredJob:
                 changed = self._written(changed, entry, started)
             else:
                 around = sum(one.around_at == entry.around_at for one in entries)
-                changed = writeback.with_info(changed, entry, self.spec.write_back, info, around)
+                changed = writeback.with_info(changed, entry, self.spec.write_back, info, started, around)
         return patch_between(job, changed) or {}
 
     def _first_rank(self, entry: DeclaredPodSet, expressions: JobExpressions) -> int | None:

@@ -123,6 +123,8 @@ def count_of(job: Job, entry: DeclaredPodSet) -> PodCount:
     """Returns the product of the rule's factors, the first clamped to its elastic bounds. Raises InvalidObject."""
     if entry.count is not None:
         return PodCount(entry.count)
+    if entry.rule.suspended is not None and value_at(entry.value, fields(entry.rule.suspended)) is True:
+        return PodCount(0)
     numbers = [number_of(job, entry, factor) for factor in entry.rule.count]
     if not numbers:
         return PodCount(1)

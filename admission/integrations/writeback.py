@@ -2,6 +2,9 @@
 
 It serves kinds whose pod templates are in another object, or in an object that they wrap. A pod set's template is read with
 the list's entries merged in, as the kind's own controller creates pods from it.
+
+A partial pod template is merged by the kind's controller like a strategic merge patch, which replaces tolerations whole. So the
+template's own tolerations and gates are written beside what a start adds to them.
 """
 
 from __future__ import annotations
@@ -36,8 +39,11 @@ def with_additions(job: Job, entry: DeclaredPodSet, rule: WriteBack, template: T
     return {**template, **parts}
 
 
-def with_info(job: Job, entry: DeclaredPodSet, rule: WriteBack, info: PodSetInfo, size: int) -> Job:
-    """Returns the job with the info written into its list. `size` is the number of pod sets that share the list."""
+def with_info(job: Job, entry: DeclaredPodSet, rule: WriteBack, info: PodSetInfo, started: Template, size: int) -> Job:
+    """Returns the job with the info written into its list.
+
+    `started` is the pod set's template with the info merged in; `size` is the number of pod sets that share the list.
+    """
     at, entries = _list(job, entry, rule)
     if rule.entry is None:
         entries = entries if len(entries) == size else [{} for _ in range(size)]
@@ -50,7 +56,7 @@ def with_info(job: Job, entry: DeclaredPodSet, rule: WriteBack, info: PodSetInfo
         entries, number = [*entries, dict(rule.entry)], len(entries)
     items_at = fields(rule.items or "")
     present = value_at(entries[number], items_at)
-    item = with_value({"name": entry.name}, fields(rule.template or ""), _template(info))
+    item = with_value({"name": entry.name}, fields(rule.template or ""), _with_whole_lists(_template(info), started))
     others = [one for one in present or () if isinstance(one, Mapping) and one.get("name") != entry.name]
     entries = [with_value(one, items_at, [*others, item]) if n == number else one for n, one in enumerate(entries)]
     written: Job = with_value(job, at, entries)
@@ -101,6 +107,13 @@ def _template_in_list(job: Job, entry: DeclaredPodSet, rule: WriteBack) -> Templ
     item = next((one for one in items or () if isinstance(one, Mapping) and one.get("name") == entry.name), None)
     found = value_at(item, fields(rule.template or ""))
     return found if isinstance(found, Mapping) else None
+
+
+def _with_whole_lists(added: dict[str, Any], started: Template) -> dict[str, Any]:
+    """Returns the partial template with the whole lists of the started one where it adds to them."""
+    spec = added.get("spec") or {}
+    whole = {key: (started.get("spec") or {})[key] for key in ("tolerations", "schedulingGates") if key in spec}
+    return {**added, "spec": {**spec, **whole}} if whole else added
 
 
 def _as_entry(info: PodSetInfo) -> dict[str, Any]:

@@ -19,6 +19,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from admission.integrations.paths import value_at
+from admission.integrations.podset import OWN_ANNOTATIONS, OWN_LABELS
 from admission.webhook import schedulers
 from admission.webhook.gangs import has_queued_gang, in_group
 from admission.webhook.jobs import (
@@ -51,7 +52,13 @@ def in_managed_namespace(namespace: str, lookups: Lookups, rules: ReviewRules) -
 
 
 def set_defaults(job: Job, namespace: str, kind: ReviewedKind, lookups: Lookups, rules: ReviewRules) -> None:
-    """Completes a new job in place; leaves a job that is not managed unchanged."""
+    """Completes a new job in place; leaves a job that is not managed unchanged.
+
+    A job that cleans up after another one has the pod template of that, whose gate nobody would open.
+    """
+    if is_part(job, rules) and labels_of(job).get(names.RAY_NODE_TYPE) == names.RAY_REDIS_CLEANUP:
+        for template in kind.templates(job):
+            _open(template)
     if is_part(job, rules) or kind.is_skipped(job) or not in_managed_namespace(namespace, lookups, rules):
         return
     if _copies_queue(job, kind, rules):
@@ -134,6 +141,16 @@ def _gate_template(template: Template, workload: Mapping[str, str]) -> None:
     present = spec.get("schedulingGates") or []
     if not any(gate.get("name") == names.TOPOLOGY_GATE for gate in present):
         spec["schedulingGates"] = [*present, {"name": names.TOPOLOGY_GATE}]
+
+
+def _open(template: Template) -> None:
+    """Removes from a template what makes the ungater and the controller take its pods for those of a Workload."""
+    spec, meta = template.body.get("spec") or {}, template.body.get("metadata") or {}
+    if gates := spec.get("schedulingGates"):
+        spec["schedulingGates"] = [gate for gate in gates if gate.get("name") != names.TOPOLOGY_GATE]
+    for part, keys in (("labels", OWN_LABELS), ("annotations", OWN_ANNOTATIONS)):
+        for key in keys & (meta.get(part) or {}).keys():
+            del meta[part][key]
 
 
 def _put(obj: Job, *path_and_entries: Any) -> None:

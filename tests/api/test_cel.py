@@ -49,6 +49,7 @@ EXPRESSIONS = [
     ("object.metadata.labels.exists(k, k == 'a.b/c' && object.metadata.labels[k] == 'd')", True),
     ("object.?status.?conditions.orValue([]).exists(c, c.type == 'Ready')", False),
     ("true == 1", False),
+    ("int('-12') + int(object.spec.n) == -9", True),
 ]
 
 
@@ -74,6 +75,7 @@ def test_an_absent_field_is_an_error() -> None:
         pytest.param("object.spec.n.exists(x, true)", "neither a list nor a map: 3", id="macro over a number"),
         pytest.param("object.spec.list + 1", "not an integer", id="list and number"),
         pytest.param("object.spec.n < 'a'", "cannot be ordered", id="order of a number and a string"),
+        pytest.param("int('1e9') > 0", "not an integer", id="a text that is no integer"),
         pytest.param("object.spec.n / 0", "division", id="division by zero"),
         pytest.param("9223372036854775807 + 1 > 0", "integer overflow", id="overflow"),
         pytest.param("9" * 5000 + " > 0", "integer overflow", id="a literal of 5000 digits"),

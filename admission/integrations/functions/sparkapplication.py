@@ -1,14 +1,17 @@
 """Computes the pod sets of a SparkApplication: driver and executors, whose pods Spark builds from the application's fields.
 
 Memory is what Spark requests from Kubernetes: heap, overhead (`memoryOverhead`, else a factor of the heap, at least 384 MiB),
-PySpark memory and off-heap memory. Kueue counts only the heap, which is less than the pods request. Source: Spark's "Running
-on Kubernetes" and the operator's API `sparkoperator.k8s.io/v1beta2` (v2.5.2).
+PySpark memory and off-heap memory. Kueue counts only the heap, which is less than the pods request.
+
+The operator passes `sparkConf` to spark-submit, and then the application's fields, each of which replaces its property. So a
+property counts where its field is unset: the number of executors, cores, memory, devices, and the labels, annotations and node
+selectors of pods. Source: Spark's "Running on Kubernetes" and the operator's API `sparkoperator.k8s.io/v1beta2` (v2.5.2).
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
 from typing import Any, Final
 
@@ -30,6 +33,11 @@ _FACTOR: Final = re.compile(r"[0-9]{1,3}(\.[0-9]{1,6})?")
 _FACTORS: Final = {"python": Fraction("0.4"), "r": Fraction("0.4")}
 _FACTOR_OF_JVM: Final = Fraction("0.1")
 _CONTAINERS: Final = {"driver": "spark-kubernetes-driver", "executor": "spark-kubernetes-executor"}
+_DYNAMIC: Final = "spark.dynamicAllocation.enabled"
+_NOT_DYNAMIC: Final = "must be false: the number of executors is what quota and nodes are held for"
+_INSTANCES: Final = "spark.executor.instances"
+_WHOLE: Final = re.compile(r"[0-9]{1,10}", re.ASCII)
+_DEVICES: Final = re.compile(r"spark\.(driver|executor)\.resource\.([^.]+)\.amount", re.ASCII)
 _GATES: Final = ("template", "spec", "schedulingGates")
 
 
@@ -44,11 +52,10 @@ class SparkPods:
 
     def pod_sets(self, job: Job, rule: PodSetRule) -> Sequence[DeclaredPodSet]:
         """See PodSetFunction."""
-        executors = value_at(job, ("spec", "executor", "instances"))
-        executors = _DEFAULT_EXECUTORS if executors is None else executors
-        if type(executors) is not int or not 0 <= executors <= MOST_PODS:
-            allowed = f"must be a whole number from 0 to {MOST_PODS}"
-            raise InvalidObject("spec.executor.instances", executors, allowed, name_of(job))
+        conf = _conf(job)
+        if _is_true(conf.get(_DYNAMIC)):
+            raise InvalidObject(f"spec.sparkConf[{_DYNAMIC}]", conf[_DYNAMIC], _NOT_DYNAMIC, name_of(job))
+        executors = _executors(job, conf)
         counts = {"driver": 1, "executor": executors}
         return [
             DeclaredPodSet(("spec", role), role, {}, job, rule, template=_template(job, role), count=count)
@@ -71,6 +78,7 @@ class SparkPods:
         ):
             wanted, own = value_at(template, (part, key)), value_at(given, (part, key)) or {}
             if isinstance(wanted, Mapping):
+                own = {**own, **_of_pods(job, "", key), **_of_pods(job, role, key)}
                 wanted = {name: value for name, value in wanted.items() if value_at(own, (name,)) != value}
             elif isinstance(wanted, list):
                 wanted = [one for one in wanted if one not in list(own)]
@@ -102,30 +110,83 @@ def _template(job: Job, role: str) -> dict[str, Any]:
     spec["containers"] = [main, *others, *(given.get("sidecars") or ())]
     if inits := [*(spec.get("initContainers") or ()), *(given.get("initContainers") or ())]:
         spec["initContainers"] = inits
-    selector = given.get("nodeSelector") or value_at(job, ("spec", "nodeSelector"))
+    shared = {**_of_pods(job, "", "nodeSelector"), **(value_at(job, ("spec", "nodeSelector")) or {})}
+    selector = {**shared, **_of_pods(job, role, "nodeSelector"), **(given.get("nodeSelector") or {})}
     values = {
-        "nodeSelector": {**(spec.get("nodeSelector") or {}), **(selector or {})},
+        "nodeSelector": {**(spec.get("nodeSelector") or {}), **selector},
         "tolerations": [*(spec.get("tolerations") or ()), *(given.get("tolerations") or ())],
         "affinity": given.get("affinity"),
         "priorityClassName": given.get("priorityClassName"),
     }
     spec |= {key: value for key, value in values.items() if value}
-    merged = {key: {**(meta.get(key) or {}), **(given.get(key) or {})} for key in ("labels", "annotations")}
+    merged = {
+        key: {**(meta.get(key) or {}), **_of_pods(job, role, key), **(given.get(key) or {})}
+        for key in ("labels", "annotations")
+    }
     return {"metadata": {key: value for key, value in merged.items() if value}, "spec": spec}
 
 
 def _resources(job: Job, role: str, given: Mapping[str, Any]) -> dict[str, Any]:
-    conf = _mapping(job, "spec.sparkConf", ("spec", "sparkConf"))
-    cores = conf.get(f"spark.kubernetes.{role}.request.cores") or conf.get(f"spark.{role}.cores")
-    cpu = str(given.get("coreRequest") or given.get("cores") or cores or 1)
+    conf = _conf(job)
+    requested = given.get("coreRequest") or conf.get(f"spark.kubernetes.{role}.request.cores")
+    cpu = str(requested or given.get("cores") or conf.get(f"spark.{role}.cores") or 1)
     requests: dict[str, str] = {"cpu": cpu, "memory": str(_memory(job, role, given, conf))}
     limits = {"memory": requests["memory"]}
-    if given.get("coreLimit"):
-        limits["cpu"] = str(given["coreLimit"])
+    if limit := given.get("coreLimit") or conf.get(f"spark.kubernetes.{role}.limit.cores"):
+        limits["cpu"] = str(limit)
+    for name, amount in _devices(job, role, conf):
+        limits[name] = requests[name] = amount
     gpu = given.get("gpu")
     if isinstance(gpu, Mapping) and gpu.get("quantity"):
         limits[str(gpu.get("name"))] = requests[str(gpu.get("name"))] = str(gpu["quantity"])
     return {"requests": requests, "limits": limits}
+
+
+def _conf(job: Job) -> Mapping[str, Any]:
+    return _mapping(job, "spec.sparkConf", ("spec", "sparkConf"))
+
+
+def _is_true(value: Any) -> bool:
+    return str(value).lower() == "true"
+
+
+def _executors(job: Job, conf: Mapping[str, Any]) -> int:
+    """Returns the number of executors: none if the driver runs everything itself (a local master). Raises InvalidObject."""
+    master = value_at(job, ("spec", "driver", "kubernetesMaster")) or conf.get("spark.kubernetes.driver.master")
+    if str(master or "").startswith("local"):
+        return 0
+    at, found = "spec.executor.instances", value_at(job, ("spec", "executor", "instances"))
+    if found is None and (text := conf.get(_INSTANCES)) is not None:
+        at, found = f"spec.sparkConf[{_INSTANCES}]", int(text) if _WHOLE.fullmatch(str(text)) else text
+    found = _DEFAULT_EXECUTORS if found is None else found
+    if type(found) is not int or not 0 <= found <= MOST_PODS:
+        raise InvalidObject(at, found, f"must be a whole number from 0 to {MOST_PODS}", name_of(job))
+    return found
+
+
+def _devices(job: Job, role: str, conf: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yields extended resources that Spark itself requests for pods of the role. Raises InvalidObject."""
+    for key, amount in conf.items():
+        found = _DEVICES.fullmatch(key)
+        if found is None or found[1] != role:
+            continue
+        vendor_key = f"spark.{role}.resource.{found[2]}.vendor"
+        if not (vendor := conf.get(vendor_key)):
+            raise InvalidObject(f"spec.sparkConf[{vendor_key}]", vendor, f"must be set beside {key}", name_of(job))
+        if not _WHOLE.fullmatch(str(amount)):
+            raise InvalidObject(f"spec.sparkConf[{key}]", amount, "must be a whole number", name_of(job))
+        yield f"{vendor}/{found[2]}", str(amount)
+
+
+def _of_pods(job: Job, role: str, key: str) -> dict[str, str]:
+    """Returns labels, annotations or the node selector that properties of `sparkConf` give pods of the role.
+
+    Without a role, those that all pods get: only node selectors.
+    """
+    part = {"labels": "label", "annotations": "annotation", "nodeSelector": "node.selector"}[key]
+    start = f"spark.kubernetes.{role}.{part}." if role else f"spark.kubernetes.{part}."
+    found = {name.removeprefix(start): str(value) for name, value in _conf(job).items() if name.startswith(start)}
+    return {name: value for name, value in found.items() if name}
 
 
 def _memory(job: Job, role: str, given: Mapping[str, Any], conf: Mapping[str, Any]) -> int:
@@ -141,16 +202,16 @@ def _memory(job: Job, role: str, given: Mapping[str, Any], conf: Mapping[str, An
     if role == "executor":
         if kind == "python" and (more := conf.get("spark.executor.pyspark.memory")):
             non_heap += _bytes(job, "spec.sparkConf", more)
-        if str(conf.get("spark.memory.offHeap.enabled")).lower() == "true":
+        if _is_true(conf.get("spark.memory.offHeap.enabled")):
             non_heap += _bytes(job, "spec.sparkConf", conf.get("spark.memory.offHeap.size") or "0b", unit="b")
     return heap + non_heap
 
 
 def _factor(job: Job, role: str, conf: Mapping[str, Any], kind: str) -> Fraction:
     found = (
-        value_at(job, ("spec", "memoryOverheadFactor"))
-        or conf.get(f"spark.{role}.memoryOverheadFactor")
+        conf.get(f"spark.{role}.memoryOverheadFactor")
         or conf.get("spark.kubernetes.memoryOverheadFactor")
+        or value_at(job, ("spec", "memoryOverheadFactor"))
     )
     if found is None:
         return _FACTORS.get(kind, _FACTOR_OF_JVM)

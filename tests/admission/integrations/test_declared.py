@@ -9,7 +9,7 @@ import pytest
 from admission.integrations.declared import DeclaredJob
 from admission.integrations.registry import BY_FRAMEWORK
 from api.errors import InvalidObject
-from tests.admission.integrations.samples import declared, suspended
+from tests.admission.integrations.samples import declared, sample, suspended
 
 KIND = BY_FRAMEWORK["kubeflow.org/pytorchjob"]
 assert isinstance(KIND, DeclaredJob)
@@ -188,3 +188,17 @@ def test_a_worker_may_wait_for_its_master_in_a_container_of_the_operator(
     pod = {"metadata": {"name": "p", "labels": {"training.kubeflow.org/job-name": "d"}}, "spec": spec}
     assert KIND.pod_fault(pod, one).startswith(said)
     assert bool(KIND.pod_fault(pod, one)) is bool(said)
+
+
+@pytest.mark.parametrize("framework", ["ray.io/raycluster", "ray.io/rayjob", "ray.io/rayservice"])
+def test_a_suspended_group_of_ray_workers_has_no_pods(framework: str) -> None:
+    of = BY_FRAMEWORK[framework]
+    assert isinstance(of, DeclaredJob)
+    made = sample(of)
+    groups: list[Object] = (made["spec"].get("rayClusterSpec") or made["spec"].get("rayClusterConfig") or made["spec"])[
+        "workerGroupSpecs"
+    ]
+    groups[0] |= {"suspend": True, "minReplicas": 1}
+    counts = {one.name: one.count for one in of.pod_sets(made)}
+    assert counts[groups[0]["groupName"]] == 0
+    assert counts["head"] == 1

@@ -77,6 +77,21 @@ def test_spark_pods_ask_for_what_spark_asks_for(spec: Object, role: str, memory:
         pytest.param({"driver": {"memory": "much"}}, "spec.driver.memory: 'much': must be an amount", id="memory"),
         pytest.param({"driver": 7}, "spec.driver: 7: must be an object", id="driver"),
         pytest.param({"executor": {"instances": -1}}, "spec.executor.instances: -1: must be a whole", id="instances"),
+        pytest.param(
+            {"sparkConf": {"spark.dynamicAllocation.enabled": "true"}},
+            "spec.sparkConf[spark.dynamicAllocation.enabled]: 'true': must be false",
+            id="dynamic allocation",
+        ),
+        pytest.param(
+            {"executor": {}, "sparkConf": {"spark.executor.instances": "many"}},
+            "spec.sparkConf[spark.executor.instances]: 'many': must be a whole",
+            id="instances in sparkConf",
+        ),
+        pytest.param(
+            {"sparkConf": {"spark.driver.resource.gpu.amount": "1"}},
+            "spec.sparkConf[spark.driver.resource.gpu.vendor]: None: must be set beside",
+            id="a device without vendor",
+        ),
         pytest.param({"memoryOverheadFactor": "x"}, "spec.memoryOverheadFactor: 'x': must be a number", id="factor"),
     ],
 )
@@ -127,6 +142,97 @@ def test_a_train_job_of_mpi_has_its_launcher_beside_the_nodes(
     REFERENCED.keep(CLUSTER_RUNTIMES, {"torch": runtime})
     job["spec"]["trainer"] = {"numNodes": nodes} if nodes else {}
     assert {one.name: one.count for one in TRAIN_JOB.pod_sets(job)} == counts
+
+
+CONF_CASES: list[Any] = [
+    pytest.param({"sparkConf": {"spark.executor.instances": "10"}}, 10, id="instances"),
+    pytest.param(
+        {"executor": {"instances": 3}, "sparkConf": {"spark.executor.instances": "9"}}, 3, id="the field wins"
+    ),
+    pytest.param(
+        {"sparkConf": {"spark.kubernetes.driver.master": "local[4]"}, "executor": {"instances": 2}}, 0, id="local"
+    ),
+    pytest.param({"driver": {"kubernetesMaster": "local"}, "executor": {"instances": 2}}, 0, id="local by its field"),
+    pytest.param({}, 2, id="the default of Spark"),
+]
+
+
+@pytest.mark.parametrize(("spec", "executors"), CONF_CASES)
+def test_executors_of_spark_are_counted_where_spark_conf_says_how_many(spec: Object, executors: int) -> None:
+    job = spark(**{"executor": {}, "driver": {}, **spec})
+    assert {one.name: one.count for one in SPARK.pod_sets(job)} == {"driver": 1, "executor": executors}
+    states = {f"exec-{number}": "RUNNING" for number in range(executors)}
+    job["status"] = {"applicationState": {"state": "RUNNING"}, "executorState": states}
+    assert SPARK.pods_ready(job)
+    if executors:
+        job["status"]["executorState"].popitem()
+        assert not SPARK.pods_ready(job)
+
+
+def test_spark_conf_gives_pods_devices_cores_selectors_and_labels() -> None:
+    conf = {
+        "spark.executor.resource.gpu.amount": "2",
+        "spark.executor.resource.gpu.vendor": "nvidia.com",
+        "spark.executor.resource.gpu.discoveryScript": "/opt/gpus.sh",
+        "spark.kubernetes.executor.request.cores": "500m",
+        "spark.kubernetes.node.selector.zone": "b",
+        "spark.kubernetes.executor.node.selector.disk": "ssd",
+        "spark.kubernetes.executor.annotation.kueue.x-k8s.io/podset-required-topology": "rack",
+    }
+    job = spark(sparkConf=conf, driver={"cores": 1}, executor={"cores": 4, "instances": 1})
+    driver, executor = SPARK.pod_sets(job)
+    requests = effective_requests(pod_spec(executor.template))
+    assert (requests["cpu"], requests["nvidia.com/gpu"]) == (500, 2)
+    assert executor.template["spec"]["nodeSelector"] == {"zone": "b", "disk": "ssd"}
+    assert driver.template["spec"]["nodeSelector"] == {"zone": "b"}
+    assert "nvidia.com/gpu" not in effective_requests(pod_spec(driver.template))
+    assert executor.topology_request is not None
+    assert executor.topology_request.required == "rack"
+    running = started(SPARK, job)
+    assert running["spec"]["executor"]["nodeSelector"] == {"pool": "executor"}
+    held: Object = merged(running, {"spec": {"suspend": True}})
+    assert merged(held, SPARK.stop(held, (driver, executor)))["spec"] == {**job["spec"], "suspend": True}
+
+
+@pytest.mark.parametrize(
+    ("state", "active", "final"),
+    [
+        ("RUNNING", True, False),
+        ("FAILING", True, False),
+        ("PENDING_RERUN", True, False),
+        ("INVALIDATING", True, False),
+        ("SUBMISSION_FAILED", True, False),
+        ("SUCCEEDING", True, False),
+        ("UNKNOWN", True, False),
+        ("SUSPENDED", False, False),
+        ("FAILED", False, True),
+        ("COMPLETED", False, True),
+    ],
+)
+def test_only_failed_and_completed_are_final_states_of_spark(state: str, active: bool, final: bool) -> None:
+    job = spark()
+    job["status"] = {"applicationState": {"state": state}, "executorState": {}}
+    assert (SPARK.is_active(job), SPARK.finished(job) is not None) == (active, final)
+
+
+def test_a_start_of_a_train_job_keeps_the_tolerations_that_its_pods_have() -> None:
+    """Trainer merges the patch strategically: a list of tolerations replaces the one below it."""
+    job = sample(TRAIN_JOB)
+    [patch] = job["spec"]["runtimePatches"]
+    team = {"key": "team", "operator": "Exists"}
+    patch["trainingRuntimeSpec"]["template"]["spec"]["replicatedJobs"] = [
+        {"name": "node", "template": {"spec": {"template": {"spec": {"tolerations": [team]}}}}}
+    ]
+    infos = [PodSetInfo(one.name, one.count, tolerations=({"key": "pool"},)) for one in TRAIN_JOB.pod_sets(job)]
+    running: Object = merged(job, TRAIN_JOB.start(job, infos))
+    _, ours = running["spec"]["runtimePatches"]
+    keys = {
+        one["name"]: [each["key"] for each in one["template"]["spec"]["template"]["spec"]["tolerations"]]
+        for one in ours["trainingRuntimeSpec"]["template"]["spec"]["replicatedJobs"]
+    }
+    assert keys == {"dataset-initializer": ["gpu", "pool"], "node": ["team", "pool"]}
+    again: Object = merged(running, TRAIN_JOB.start(running, infos))
+    assert again["spec"]["runtimePatches"] == running["spec"]["runtimePatches"], "a start may be written twice"
 
 
 def test_a_start_of_a_train_job_leaves_the_patches_of_others() -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import base64
 from typing import Any
 
+import msgspec
 import pytest
 from msgspec import structs
 
@@ -102,6 +104,40 @@ def test_a_pod_is_a_jobs_only_where_the_job_would_have_made_it(pod: Obj, owner: 
 def test_a_job_is_a_jobsets_only_where_the_jobset_would_have_made_it(child: Obj, owner: Obj | None, text: str) -> None:
     found = said(JOB, child, owner)
     assert found == "" if not text else text in found
+
+
+def a_clean_up(**cluster: Any) -> tuple[Obj, Obj]:
+    """KubeRay's Job that removes a cluster's state from Redis, with the pods of the head, and the cluster."""
+    gated = {**spec(cpu="200m"), "schedulingGates": [{"name": names.TOPOLOGY_GATE}, {"name": "example.com/other"}]}
+    meta = {"labels": {names.PODSET_LABEL: "head"}, "annotations": {names.WORKLOAD_ANNOTATION: "w"}}
+    owner = {"apiVersion": "ray.io/v1", "kind": "RayCluster", "name": "ray", "uid": "u-ray", "controller": True}
+    labels = {names.RAY_NODE_TYPE: names.RAY_REDIS_CLEANUP}
+    made = {
+        "metadata": {"name": "ray-redis-cleanup", "labels": labels, "ownerReferences": [owner]},
+        "spec": {"template": {"metadata": meta, "spec": gated}},
+    }
+    head = {"template": {"metadata": meta, "spec": {**gated, "containers": spec(cpu="1")["containers"]}}}
+    return made, {
+        "metadata": {"name": "ray", "namespace": "ns", "uid": "u-ray", **cluster},
+        "spec": {"suspend": True, "headGroupSpec": head},
+    }
+
+
+def test_the_clean_up_of_a_deleted_ray_cluster_is_not_held() -> None:
+    made, cluster = a_clean_up(deletionTimestamp="2026-01-01T00:00:00Z")
+    request = structs.replace(decode(body(made, user="kuberay")), owner=cluster)
+    response = review(JOB, request, DEFAULT_QUOTA, ReviewRules())["response"]
+    assert response["allowed"]
+    patches = msgspec.json.decode(base64.b64decode(response["patch"]))
+    assert {one["path"] for one in patches} >= {"/spec/template/spec/schedulingGates"}
+    [gates] = [one["value"] for one in patches if one["path"] == "/spec/template/spec/schedulingGates"]
+    assert gates == [{"name": "example.com/other"}]
+    answer = review("/validate-batch-v1-job", request, DEFAULT_QUOTA, ReviewRules())["response"]
+    assert answer["allowed"], answer
+    made, cluster = a_clean_up()
+    request = structs.replace(decode(body(made, user="kuberay")), owner=cluster)
+    answer = review("/validate-batch-v1-job", request, DEFAULT_QUOTA, ReviewRules())["response"]
+    assert "is suspended, and its Jobs with it" in answer["status"]["message"]
 
 
 def test_the_controller_of_jobs_is_believed_and_asks_for_nothing() -> None:
