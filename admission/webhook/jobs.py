@@ -15,7 +15,7 @@ from typing import Any, Final
 from admission.integrations.expressions import suspends
 from admission.integrations.paths import value_at
 from admission.webhook import annotations as topology
-from admission.webhook import gangs, gates, placement_annotations, schedulers
+from admission.webhook import exclusive_topology, gangs, gates, placement_annotations, schedulers
 from admission.webhook.annotations import QueueLevels
 from admission.webhook.fields import Errors, FieldPath, forbidden, invalid, unchanged
 from admission.webhook.formats import subdomain
@@ -149,7 +149,8 @@ def _topology(job: Job, templates: Sequence[Template], rules: ReviewRules, known
         )
     if errors:
         return errors
-    errors = [e for t in templates for e in topology.slice_bound(t.metadata, t.annotations, t.count)]
+    errors = exclusive_topology.validate(job, templates, known)
+    errors += [e for t in templates for e in topology.slice_bound(t.metadata, t.annotations, t.count)]
     return [*errors, *placement_annotations.combinations(_METADATA, annotations, templates)]
 
 
