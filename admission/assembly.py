@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Any
 
@@ -154,7 +154,7 @@ def deciding(shared: Shared) -> Deciding:
         views,
         state,
         due.set,
-        rules=settings.resources.rules(),
+        rules=replace(settings.resources.rules(), reclaims=settings.controller.reclaimable_pods),
         by_eviction=by_eviction,
         groups_outrank=settings.sakkara.priority_across_namespaces,
     )
@@ -258,6 +258,7 @@ def living(shared: Shared, decides: Deciding) -> ProcessPart:
         shown=gauges,
         extra_usage=extra_usage,
         unowned_usage=unowned,
+        reclaims=settings.controller.reclaimable_pods,
     )
     decides.reservations.usage_changed = status.usage_changed
     decides.feed.past_usage.tell_unread = partial(_usage_not_read, recorder)

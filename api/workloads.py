@@ -344,6 +344,17 @@ class Workload(KubeObject):
     status: WorkloadStatus = Field(default_factory=WorkloadStatus)
 
     @property
+    def reclaimed(self) -> dict[str, int]:
+        """Returns by pod set the pods that have ended and return their quota.
+
+        Nothing of an entry with more pods than its pod set has is believed: nobody knows how many of them still run.
+        """
+        counts = {pod_set.name: pod_set.count for pod_set in self.spec.pod_sets}
+        return {
+            each.name: each.count for each in self.status.reclaimable_pods if each.count <= counts.get(each.name, 0)
+        }
+
+    @property
     def of_one_pod(self) -> bool:
         """Reports whether it belongs to a single plain pod: its only owner is a Pod, and it has no group."""
         owners = [(owner.api_version, owner.kind) for owner in self.metadata.owner_references]

@@ -84,9 +84,12 @@ _EMPTY: Final = QueueTotals()
 class QueueTotalsIndex:
     """The totals of all queues; must receive every change of a Workload."""
 
-    def __init__(self, extra_usage: Callable[[str], Usage] = lambda key: NO_USAGE) -> None:
-        """`extra_usage` returns usage that quota counts for the Workload of a key in addition to its status."""
-        self._extra_usage = extra_usage
+    def __init__(self, extra_usage: Callable[[str], Usage] = lambda key: NO_USAGE, *, reclaims: bool = True) -> None:
+        """`extra_usage` returns usage that quota counts for the Workload of a key in addition to its status.
+
+        `reclaims` says whether pods that have ended return their quota while others run.
+        """
+        self._extra_usage, self._reclaims = extra_usage, reclaims
         self._parts: dict[str, _Part] = {}
         self._local: defaultdict[str, QueueTotals] = defaultdict(QueueTotals)
         self._cluster: defaultdict[str, QueueTotals] = defaultdict(QueueTotals)
@@ -101,10 +104,11 @@ class QueueTotalsIndex:
 
     def changed(self, change: Change[Workload]) -> None:
         """Applies the change of a Workload."""
-        new = None if change.type is ChangeType.DELETED else _part(change.object, self._extra_usage(change.key))
-        old = self._parts.pop(change.key, None)
+        key, deleted = change.key, change.type is ChangeType.DELETED
+        new = None if deleted else _part(change.object, self._extra_usage(key), reclaims=self._reclaims)
+        old = self._parts.pop(key, None)
         if new is not None:
-            self._parts[change.key] = new
+            self._parts[key] = new
         if new != old:
             self._count(old, -1)
             self._count(new, +1)
@@ -149,7 +153,7 @@ def nominal_quotas(queue: ClusterQueue) -> dict[tuple[str, str], int | None]:
     }
 
 
-def _part(workload: Workload, extra_usage: Usage) -> _Part:
+def _part(workload: Workload, extra_usage: Usage, *, reclaims: bool) -> _Part:
     status, finished = workload.status, is_true(workload.status.conditions, FINISHED)
     reserves = status.admission is not None and not finished and is_true(status.conditions, QUOTA_RESERVED)
     return _Part(
@@ -157,7 +161,7 @@ def _part(workload: Workload, extra_usage: Usage) -> _Part:
         holder=status.admission.cluster_queue if status.admission and reserves else None,
         admitted=is_true(status.conditions, ADMITTED),
         finished=finished,
-        amounts=(*_amounts(workload), *sorted(extra_usage.items())) if reserves else (),
+        amounts=(*_amounts(workload, reclaims=reclaims), *sorted(extra_usage.items())) if reserves else (),
         why=None if finished else _why(status),
     )
 
@@ -175,10 +179,10 @@ def _why(status: WorkloadStatus) -> Why | None:
     return NO_RESERVATION, reserved.reason
 
 
-def _amounts(workload: Workload) -> Iterator[tuple[tuple[str, str], int]]:
+def _amounts(workload: Workload, *, reclaims: bool) -> Iterator[tuple[tuple[str, str], int]]:
     """Yields the amounts that quota is charged for: without pods that are reclaimable, or that an elastic job gave up."""
     requested = {pod_set.name: pod_set.count for pod_set in workload.spec.pod_sets}
-    done = {pod_set.name: pod_set.count for pod_set in workload.status.reclaimable_pods}
+    done = workload.reclaimed if reclaims else {}
     for psa in workload.status.admission.pod_set_assignments if workload.status.admission else ():
         count = psa.count or 0
         left = max(0, min(count, requested.get(psa.name, count)) - done.get(psa.name, 0))

@@ -73,10 +73,13 @@ class QueueController:
         shown: GaugeOptions = USUAL,
         extra_usage: Callable[[str], Usage] = lambda key: NO_USAGE,
         unowned_usage: Callable[[str], Usage] = lambda name: NO_USAGE,
+        *,
+        reclaims: bool = True,
     ) -> None:
         """`extra_usage` returns usage that quota counts for a Workload, by key, in addition to its status.
 
-        `unowned_usage` returns usage of a ClusterQueue's quota, by name, that belongs to no Workload.
+        `unowned_usage` returns usage of a ClusterQueue's quota, by name, that belongs to no Workload. `reclaims` says whether
+        pods that have ended return their quota while others run.
         """
         self._unowned_usage = unowned_usage
         self._shares, self._quota, self._shown, self._gauges = shares, quota, shown, QueueGauges()
@@ -85,7 +88,7 @@ class QueueController:
         self._local_queues = Reconciler("localqueues", self._local_queue, workers=4)
         self._cohorts = Reconciler("cohorts", self._cohort, workers=1)
         self._used = Reconciler("in-use", self._in_use, workers=2)
-        self._totals = QueueTotalsIndex(extra_usage)
+        self._totals = QueueTotalsIndex(extra_usage, reclaims=reclaims)
         views.workloads.add_handler(self._totals.changed)
         views.workloads.add_handler(self._workload_changed)
         views.cluster_queues.add_handler(self._cluster_queue_changed)

@@ -252,11 +252,11 @@ class UncreatedController:
 
     def _counts(self, workload: Workload) -> tuple[int, int]:
         """Returns how many pods were admitted and not given back, and how many are bound."""
-        admission, given_back = workload.status.admission, workload.status.reclaimable_pods
+        admission = workload.status.admission
         counts = {each.name: each.count for each in workload.spec.pod_sets}
         sets = admission.pod_set_assignments if admission is not None else ()
         admitted = sum(counts.get(each.name, 0) if each.count is None else each.count for each in sets)
-        return admitted - sum(each.count for each in given_back), len(self._ledger.allocations.pods_of(workload.key))
+        return admitted - sum(workload.reclaimed.values()), len(self._ledger.allocations.pods_of(workload.key))
 
     async def _write(self, workload: Workload, text: str) -> None:
         before = find_condition(workload.status.conditions, NOT_CREATED)

@@ -59,7 +59,7 @@ class Cluster:
         self.view, self.state, self.feed, self.rules = view, state, feed, rules
         self.missing, self.objects = missing, objects
         self.changed = asyncio.Event()
-        self.totals = QueueTotalsIndex(partial(spare_hosts.usage, state.ledger))
+        self.totals = QueueTotalsIndex(partial(spare_hosts.usage, state.ledger), reclaims=rules.resources.reclaims)
         self._changes = Changes()
         self._touching = state.ledger.capacity.touching()
         self._changes.touched = self._touching.__enter__()

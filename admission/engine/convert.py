@@ -76,15 +76,15 @@ def workload(
 ) -> model.Workload:
     """Returns the engine's value of a Workload. Its admission is read while QuotaReserved is True. Raises InvalidObject.
 
-    Reclaimable pods are not requested while the workload waits, and not charged to quota while it runs; the capacity of their
-    nodes stays charged (lifecycle.md 3.7). With `by_eviction`, a workload that was evicted because its pods were not ready in
-    time queues from its eviction. With `boosted`, its annotation `priority-boost` adds to its priority. `known` is the result
-    of `pod_sets` for an equal spec without reclaimable pods. With `groups_outrank`, the priority of a Sakkara group's ConfigMap
-    counts in all namespaces. `blocked`, `not_before`, `defect`, `replaces` and `guess` are as
-    in model.Workload.
+    Reclaimable pods are not requested while the workload waits, and not charged to quota while it runs, if the rules say so;
+    the capacity of their nodes stays charged (lifecycle.md 3.7). With `by_eviction`, a workload that was evicted because its
+    pods were not ready in time queues from its eviction. With `boosted`, its annotation `priority-boost` adds to its priority.
+    `known` is the result of `pod_sets` for an equal spec without reclaimable pods. With `groups_outrank`, the priority of a
+    Sakkara group's ConfigMap counts in all namespaces. `blocked`, `not_before`, `defect`, `replaces` and `guess` are as in
+    model.Workload.
     """
     meta, status = w.metadata, w.status
-    done = {pod_set.name: pod_set.count for pod_set in status.reclaimable_pods}
+    done = w.reclaimed if rules.reclaims else {}
     with about("Workload", w.key):
         reserved = is_true(status.conditions, QUOTA_RESERVED)
         boost = _boost(meta.annotations) if boosted else 0

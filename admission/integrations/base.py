@@ -58,7 +58,10 @@ class JobIntegration(Protocol):
         """Reports whether, according to its status, pods of the job may still run or be created."""
 
     def finished(self, job: Job) -> JobResult | None:
-        """Returns the job's outcome, or None while it has not finished."""
+        """Returns the job's outcome, or None while it has not finished or its status still counts pods that run.
+
+        Quota is released with the outcome: some kinds leave pods running after their end (`cleanPodPolicy: None`).
+        """
 
     def pods_ready(self, job: Job) -> bool:
         """Reports whether all pods of the job are ready or have succeeded."""

@@ -196,14 +196,15 @@ class DeclaredJob:
     def is_active(self, job: Job) -> bool:
         """See JobIntegration."""
         if self.spec.status.active_parts and (parts := tuple(PARTS.of(self.resource, job))):
-            return any(kind.is_active(part) or not kind.is_suspended(part) for kind, part in parts)
+            running = ((kind, part) for kind, part in parts if kind.finished(part) is None)
+            return any(kind.is_active(part) or not kind.is_suspended(part) for kind, part in running)
         return holds(self.spec.status.active, job, unless_too_long=True)
 
     def finished(self, job: Job) -> JobResult | None:
         """See JobIntegration."""
         for test, success in ((self.spec.status.succeeded, True), (self.spec.status.failed, False)):
             if test is not None and holds(test, job):
-                return JobResult(self._message(job, test), success)
+                return None if self.is_active(job) else JobResult(self._message(job, test), success)
         return None
 
     def _message(self, job: Job, test: Test) -> str:

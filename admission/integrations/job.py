@@ -68,7 +68,7 @@ class BatchJob:
         return _status(job, "active") > 0 or not _at_rest(job)
 
     def finished(self, job: Job) -> JobResult | None:
-        """See JobIntegration."""
+        """See JobIntegration. The API server takes the end of a Job only once its status counts no active pod."""
         for kind, success in (("Complete", True), ("Failed", False)):
             found = condition_of(job, kind)
             if found is not None and found.get("status") == "True":
@@ -78,18 +78,22 @@ class BatchJob:
     def pods_ready(self, job: Job) -> bool:
         """See JobIntegration."""
         # An index that failed for good never has a ready pod again: to wait for one would evict the Job (recoveryTimeout).
-        over = _status(job, "succeeded") + _uncounted(job) + _failed_indexes(job)
+        over = _completed(job) + _uncounted(job) + _failed(job)
         there = _status(job, "ready") + over
         return there >= pods_of(job.get("spec") or {})
 
     def reclaimable_pods(self, job: Job) -> tuple[ReclaimablePod, ...]:
-        """Returns pods that are no longer needed: once fewer completions remain than parallelism, the difference."""
+        """Returns pods that are no longer needed: once fewer completions remain than pods may run, the difference.
+
+        A Job without completions creates no pods after its first success: it needs those that still run.
+        """
         spec = job.get("spec") or {}
-        parallelism, over = _or(spec.get("parallelism"), 1), _status(job, "succeeded") + _failed_indexes(job)
-        if parallelism == 1 or not over:
+        count, over = pods_of(spec), _completed(job) + _failed(job)
+        if count == 1 or not over:
             return ()
-        remaining = int(_or(spec.get("completions"), parallelism)) - over
-        done = parallelism - max(remaining, 0)
+        completions = spec.get("completions")
+        needed = max(count - over, _status(job, "active")) if completions is None else int(completions) - over
+        done = count - max(needed, 0)
         return (ReclaimablePod(name=MAIN, count=done),) if done > 0 else ()
 
     def overlooked_since(self, job: Job) -> float | None:
@@ -143,16 +147,30 @@ def _uncounted(job: Job) -> int:
     return len(waiting.get("succeeded") or ())
 
 
-def _failed_indexes(job: Job) -> int:
-    """Counts the indexes that failed for good (`backoffLimitPerIndex`) in a list such as `1,3-5`."""
-    text = (job.get("status") or {}).get("failedIndexes") or ""
+def _completed(job: Job) -> int:
+    """Counts completions; of an Indexed job, whose completions may have been lowered since, those that are left."""
+    status = job.get("status") or {}
+    if (job.get("spec") or {}).get("completionMode") != "Indexed" or not status.get("completedIndexes"):
+        return _status(job, "succeeded")
+    return _indexes(job, status["completedIndexes"])
+
+
+def _failed(job: Job) -> int:
+    """Counts the indexes that failed for good (`backoffLimitPerIndex`) and still belong to the job."""
+    return _indexes(job, (job.get("status") or {}).get("failedIndexes") or "")
+
+
+def _indexes(job: Job, text: str) -> int:
+    """Counts the indexes below the job's completions in a list such as `1,3-5`; 0 for a list that cannot be read."""
+    completions = (job.get("spec") or {}).get("completions")
     total = 0
     for part in text.split(",") if text else ():
         first, _, last = part.partition("-")
         start, end = parse_int32(first), parse_int32(last or first)
         if start is None or end is None or end < start:
             return 0
-        total += end - start + 1
+        end = end if completions is None else min(end, int(completions) - 1)
+        total += max(0, end - start + 1)
     return total
 
 

@@ -58,6 +58,8 @@ class JobSet:
 
     def finished(self, job: Job) -> JobResult | None:
         """See JobIntegration."""
+        if any(s.get("active") for s in _statuses(job)):
+            return None
         for kind, success in (("Completed", True), ("Failed", False)):
             if has_condition(job, kind):
                 return JobResult((condition(job, kind) or {}).get("message") or "", success)

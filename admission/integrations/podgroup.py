@@ -208,7 +208,8 @@ class PodUnit:
             return None
         succeeded = sum(pod.succeeded for pod in self.pods)
         over = not self.retriable and all(pod.terminated for pod in self.pods)
-        return JobResult(f"Pods succeeded: {succeeded}/{total}.", True) if over or succeeded >= total else None
+        over = over or (succeeded >= total and not self.running)
+        return JobResult(f"Pods succeeded: {succeeded}/{total}.", True) if over else None
 
     def ready(self, wanted: int) -> bool:
         """Reports whether at least `wanted` pods count and every one of them is ready or has succeeded."""

@@ -10,7 +10,7 @@ completes objects without a webhook (world/jobs.py).
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any, Final
 
@@ -47,6 +47,7 @@ from admission.webhook.jobset import JOBSET
 from admission.webhook.lookups import Lookups
 from admission.webhook.rules import ReviewRules
 from api.kube import resources
+from api.kube.access import Right
 from api.kube.resources import Resource
 from api.names import GROUP, IN_USE_FINALIZER
 
@@ -101,7 +102,8 @@ class Endpoint:
     """How one kind is completed (`mutate`, in place) and validated (`validate`, on creation and update).
 
     `at_once` validates a new object in the call that completes it, for kinds with many objects. `updates` completes objects on
-    update too. `started_by_hand` returns the errors of an update that needs the right to start waiting pods or jobs.
+    update too. `restricted` returns the errors of an update by a user without the `right` that it needs: to start waiting
+    pods or jobs, or to say that pods which had ended have come back.
     """
 
     resource: Resource
@@ -110,7 +112,8 @@ class Endpoint:
     warn: Callable[[Wire, ReviewRules], list[str]] = lambda *_: []
     at_once: bool = False
     updates: bool = False
-    started_by_hand: Validator = lambda *_: []
+    restricted: Validator = lambda *_: []
+    right: Right = field(default_factory=lambda: Right(resources.WORKLOADS))
 
     def path(self, verb: str) -> str:
         """Returns `/mutate-...` for the verb "mutate", `/validate-...` for "validate"."""
@@ -188,7 +191,11 @@ def _stays_queued(request: Request, lookups: Lookups, rules: ReviewRules) -> Err
 def _validate_workload(request: Request, _: Lookups, rules: ReviewRules) -> Errors:
     if request.operation == CREATE:
         return workloads.validate_create(request.new, rules)
-    return workloads.validate_update(request.old, request.new, rules)
+    return workloads.validate_update(request.old, request.new, rules, may_fall=True)
+
+
+def _fewer_reclaimable(request: Request, _: Lookups, rules: ReviewRules) -> Errors:
+    return workloads.fewer_reclaimable(request.old, request.new, rules)
 
 
 def _validate_cluster_queue(request: Request, _: Lookups, rules: ReviewRules) -> Errors:
@@ -299,7 +306,7 @@ def _of_declared(adapter: DeclaredJob) -> Endpoint:
 
 def _job_endpoint(resource: Resource, kind: jobs.ReviewedKind, *, at_once: bool = False) -> Endpoint:
     by_hand = _job_started_by_hand(kind, resource)
-    return Endpoint(resource, _mutate_job(kind), _validate_job(kind), at_once=at_once, started_by_hand=by_hand)
+    return Endpoint(resource, _mutate_job(kind), _validate_job(kind), at_once=at_once, restricted=by_hand)
 
 
 ENDPOINTS: Final = (
@@ -311,7 +318,7 @@ ENDPOINTS: Final = (
         _validate_pod,
         pod.warnings,
         at_once=True,
-        started_by_hand=_pod_started_by_hand,
+        restricted=_pod_started_by_hand,
     ),
     Endpoint(resources.DEPLOYMENTS, _completed_by(deployment.set_defaults), _validate_deployment, updates=True),
     *(
@@ -321,7 +328,14 @@ ENDPOINTS: Final = (
             (resources.LEADER_WORKER_SETS, leaderworkerset),
         )
     ),
-    Endpoint(resources.WORKLOADS, _mutate_workload, _validate_workload, _warn_of_workload),
+    Endpoint(
+        resources.WORKLOADS,
+        _mutate_workload,
+        _validate_workload,
+        _warn_of_workload,
+        restricted=_fewer_reclaimable,
+        right=Right(resources.CLUSTER_QUEUES, "status"),
+    ),
     Endpoint(resources.CLUSTER_QUEUES, _mark_in_use, _validate_cluster_queue),
     Endpoint(resources.LOCAL_QUEUES, None, _either(queues.validate_local_queue, queues.validate_local_queue_update)),
     Endpoint(resources.COHORTS, None, _either(queues.validate_cohort, lambda _, new: queues.validate_cohort(new))),

@@ -142,7 +142,7 @@ def _with_object(request: Request, changed: Wire) -> Request:
 def _validated(endpoint: Endpoint, request: Request, lookups: Lookups, rules: ReviewRules) -> Wire:
     errors = endpoint.validate(request, lookups, rules)
     if not request.entitled and request.operation == UPDATE:
-        errors = [*errors, *endpoint.started_by_hand(request, lookups, rules)]
+        errors = [*errors, *endpoint.restricted(request, lookups, rules)]
     if errors:
         return _answer(request, allowed=False, status=_refusal(endpoint, request, errors))
     return _answer(request, allowed=True, **_warned(endpoint, request.new, rules))

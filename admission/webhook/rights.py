@@ -1,8 +1,9 @@
 """The right that a request needs beyond those that the API server checks. Pure; handlers.py asks whether its user has it.
 
 An object that names an owner is created by the owner's controller, which may update the owner's status. A user who starts
-waiting pods or jobs must be allowed to update Workloads (starts.py). Owners of kinds that JobKinds declare need no right: such
-a kind may have no status of its own.
+waiting pods or jobs must be allowed to update Workloads (starts.py); one who lowers a Workload's reclaimable pods, the status
+of ClusterQueues, as the controller is. Owners of kinds that JobKinds declare need no right: such a kind may have no status of
+its own.
 """
 
 from __future__ import annotations
@@ -28,7 +29,8 @@ def required_right(
         return _right_of_controller(claimed)
     if path not in PATHS or request.operation != UPDATE:
         return None
-    return STARTS if endpoint_of(path, request).started_by_hand(request, lookups, rules) else None
+    endpoint = endpoint_of(path, request)
+    return endpoint.right if endpoint.restricted(request, lookups, rules) else None
 
 
 def _right_of_controller(claimed: ControllerRef) -> Right | None:

@@ -58,8 +58,18 @@ def validate_create(workload: Wire, rules: ReviewRules) -> Errors:
     return [*errors, *admission_errors(workload), *reclaimable_errors(workload, {}, rules)]
 
 
-def validate_update(old: Wire, new: Wire, rules: ReviewRules) -> Errors:
-    """Returns the errors of an update of spec, metadata or status; none while the workload is being deleted."""
+def fewer_reclaimable(old: Wire, new: Wire, rules: ReviewRules) -> Errors:
+    """Returns an error for each count of reclaimable pods that falls while the workload has quota."""
+    if (new.get("metadata") or {}).get("deletionTimestamp") or not (has_quota(old) and has_quota(new)):
+        return []
+    return reclaimable_change(old, new, rules)
+
+
+def validate_update(old: Wire, new: Wire, rules: ReviewRules, *, may_fall: bool = False) -> Errors:
+    """Returns the errors of an update of spec, metadata or status; none while the workload is being deleted.
+
+    With `may_fall`, counts of reclaimable pods may fall: the controller sees that pods of a job have come back.
+    """
     if (new.get("metadata") or {}).get("deletionTimestamp"):
         return []
     errors = _common(new, rules)
@@ -70,7 +80,8 @@ def validate_update(old: Wire, new: Wire, rules: ReviewRules) -> Errors:
     errors += reclaimable_errors(new, old, rules)
     if has_quota(old) and has_quota(new):
         errors += _frozen_pod_sets(old, new, rules)
-        errors += reclaimable_change(old, new, rules)
+    if not may_fall:
+        errors += fewer_reclaimable(old, new, rules)
     errors += admission_change(old, new)
     errors += check_change(old, new)
     if rules.gates.admission_gated_by:

@@ -6,7 +6,7 @@ The command line derives it from the settings (`rules_of`); tests construct it.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from admission.controllers.jobs.context import JobOptions
@@ -69,7 +69,7 @@ def rules_of(settings: AdmissionSettings) -> WorldRules:
     """Returns the rules that the settings of the processes select."""
     pods = settings.wait_for_pods_ready
     return WorldRules(
-        resources=settings.resources.rules(),
+        resources=replace(settings.resources.rules(), reclaims=settings.controller.reclaimable_pods),
         sharing=settings.fair_sharing.rules(),
         usage=settings.admission_fair_sharing.rules(),
         budget=settings.controller.cycle_budget,

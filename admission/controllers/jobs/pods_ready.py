@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 from admission.controllers.conditions import with_condition
+from admission.controllers.jobs.elastic import admitted_counts
 from admission.integrations.base import Job, JobIntegration, as_reclaiming
 from api.meta import find_condition, is_true
 from api.names import ADMITTED, PODS_READY, PodsReadyReason
-from api.workloads import WorkloadStatus
+from api.workloads import PodSet, ReclaimablePod, Workload, WorkloadStatus
 
 # After these reasons a pod that is not ready has failed. Older versions wrote "PodsReady".
 _HAD_STARTED = frozenset((PodsReadyReason.STARTED, PodsReadyReason.RECOVERED, PodsReadyReason.WAIT_FOR_RECOVERY))
@@ -33,12 +36,30 @@ def with_pods_ready(status: WorkloadStatus, ready: bool, now: float, generation:
     return with_condition(status, PODS_READY, value, reason, message, now, generation)
 
 
-def with_reclaimable(status: WorkloadStatus, kind: JobIntegration, job: Job) -> WorkloadStatus:
-    """Returns the status with the job's reclaimable pods, whose counts never decrease while quota is reserved."""
-    reclaiming = as_reclaiming(kind)
-    if reclaiming is None or not is_true(status.conditions, ADMITTED):
+def with_reclaimable(
+    workload: Workload, kind: JobIntegration, job: Job, pod_sets: Sequence[PodSet], *, release: bool
+) -> WorkloadStatus:
+    """Returns the Workload's status with the job's reclaimable pods; the same object if nothing changes.
+
+    `pod_sets` are those of the job, which may ask for other counts than the Workload has quota for. What the job no longer
+    needs of that quota is reclaimable, so the count falls when its pods come back. Without `release` nothing is.
+    """
+    status, reclaiming = workload.status, as_reclaiming(kind)
+    if not release:
+        done = dict[str, int]()
+    elif reclaiming is None or not is_true(status.conditions, ADMITTED):
         return status
-    known = {pod.name: pod.count for pod in status.reclaimable_pods}
-    done = reclaiming.reclaimable_pods(job)
-    grown = any(pod.count > known.get(pod.name, 0) for pod in done)
-    return status.model_copy(update={"reclaimable_pods": done}) if grown else status
+    else:
+        done = {pod.name: pod.count for pod in reclaiming.reclaimable_pods(job)}
+    granted = admitted_counts(workload)
+    unneeded = {p.name: granted.get(p.name, 0) - p.count + done[p.name] for p in pod_sets if p.name in done}
+    return with_reclaimed(status, {name: min(count, granted.get(name, 0)) for name, count in unneeded.items()})
+
+
+def with_reclaimed(status: WorkloadStatus, done: Mapping[str, int]) -> WorkloadStatus:
+    """Returns the status with these counts of reclaimable pods, without pod sets that have none."""
+    left = {name: count for name, count in done.items() if count > 0}
+    if left == {pod.name: pod.count for pod in status.reclaimable_pods}:
+        return status
+    pods = tuple(ReclaimablePod(name=name, count=count) for name, count in left.items())
+    return status.model_copy(update={"reclaimable_pods": pods})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from admission.integrations.base import JobIntegration, as_selective
+from admission.integrations.base import JobIntegration, as_reclaiming, as_selective
 from api.kube.store import Change, ChangeType
 from api.meta import is_true
 from api.names import ADMITTED, EVICTED
@@ -23,8 +23,19 @@ def is_progress(change: Change[dict[str, Any]], kind: JobIntegration) -> bool:
     selective = as_selective(kind)
     if selective is not None and selective.is_on_hold(new):
         return False
+    if _needs_more(old, new, kind):
+        return False
     was, now = old["metadata"], new["metadata"]
     return old.get("spec") == new.get("spec") and all(was.get(part) == now.get(part) for part in _METADATA)
+
+
+def _needs_more(old: dict[str, Any], new: dict[str, Any], kind: JobIntegration) -> bool:
+    """Reports whether pods that had ended came back: their quota, which others may take, is charged again at once."""
+    reclaiming = as_reclaiming(kind)
+    if reclaiming is None:
+        return False
+    before, after = ({pod.name: pod.count for pod in reclaiming.reclaimable_pods(job)} for job in (old, new))
+    return any(count > after.get(name, 0) for name, count in before.items())
 
 
 def has_ended(change: Change[dict[str, Any]], kind: JobIntegration) -> bool:

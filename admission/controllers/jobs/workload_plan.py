@@ -148,9 +148,8 @@ class WorkloadPlanner:
 
     def _observed(self, workload: Workload) -> SetStatus | None:
         """Updates reclaimable pods and PodsReady in the Workload's status, where enabled."""
-        status, options = workload.status, self.context.options
-        if options.reclaimable_pods:
-            status = with_reclaimable(status, self.kind, self.job)
+        options = self.context.options
+        status = with_reclaimable(workload, self.kind, self.job, self.pod_sets, release=options.reclaimable_pods)
         if options.wait_for_pods_ready:
             generation = workload.metadata.generation
             status = with_pods_ready(status, self._pods_ready(workload), self.now, generation)

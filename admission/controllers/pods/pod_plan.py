@@ -15,6 +15,7 @@ Pods of jobs are not handled here; the webhook leaves them to their jobs.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
@@ -25,7 +26,7 @@ from admission.controllers.jobs.context import DEFAULTS, JobContext, JobOptions
 from admission.controllers.jobs.elastic import admitted_counts
 from admission.controllers.jobs.finish import check_messages, finish, kept_until, let_go
 from admission.controllers.jobs.pod_set_infos import FlavorMissing, pod_set_infos
-from admission.controllers.jobs.pods_ready import with_pods_ready
+from admission.controllers.jobs.pods_ready import with_pods_ready, with_reclaimed
 from admission.controllers.jobs.start import FLAVOR_RETRY
 from admission.controllers.jobs.workload import PriorityClassMissing, prebuilt_key
 from admission.controllers.pods.actions import NOTHING, DeletePod, PodGroupPlan, ReleasePod, StopPod
@@ -300,11 +301,9 @@ class _PodGroupPlanner:
     def observed(self, workload: Workload) -> SetStatus | None:
         """Updates the Workload's status from the state of the pods."""
         status, options, unit = workload.status, self._context.options, self._unit
-        if options.reclaimable_pods and is_true(status.conditions, names.ADMITTED):
-            known = {pod.name: pod.count for pod in status.reclaimable_pods}
-            done = unit.reclaimable()
-            if any(pod.count > known.get(pod.name, 0) for pod in done):
-                status = status.model_copy(update={"reclaimable_pods": done})
+        # of a set, setplan.py writes them: the pods that it gave back when it was scaled down
+        if is_true(status.conditions, names.ADMITTED) and not unit.serving:
+            status = with_reclaimed(status, _reclaimed(unit, workload) if options.reclaimable_pods else {})
         if options.wait_for_pods_ready:
             status = with_pods_ready(
                 status, unit.ready(_wanted(workload, unit)), self._now, workload.metadata.generation
@@ -375,6 +374,19 @@ class _PodGroupPlanner:
         events = (PlannedEvent("Stopped", message),)
         stopping = (pod for pod in self._unit.pods if not pod.deleted and (gated or pod.started))
         return PodGroupPlan(tuple(StopPod(pod, reason, message, events) for pod in stopping))
+
+
+def _reclaimed(unit: PodUnit, workload: Workload) -> dict[str, int]:
+    """Returns by role the pods with quota that are done: no more than did not run at some time.
+
+    A pod that was done may be deleted meanwhile. It stays done: what it gave back may be another's by now.
+    """
+    granted, run = admitted_counts(workload), Counter(pod.role for pod in unit.pods if pod.running)
+    known, done = workload.reclaimed, {each.name: each.count for each in unit.reclaimable()}
+    return {
+        role: max(min(done.get(role, 0), count - run[role]), min(known.get(role, 0), count))
+        for role, count in granted.items()
+    }
 
 
 def _wanted(workload: Workload, unit: PodUnit) -> int:

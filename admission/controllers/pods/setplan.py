@@ -315,7 +315,7 @@ class _SetPlanner:
 
     def _resized(self, group: ReplicaGroup, workload: Workload) -> SetPlan | None:
         """Handles a change of replicas that bypassed the webhook (scale subresource); None if the pods are as admitted."""
-        done = {pod.name: pod.count for pod in workload.status.reclaimable_pods}
+        done = workload.reclaimed
         admitted = {pod_set.name: pod_set.count for pod_set in workload.spec.pod_sets}
         requested = {pod_set.name: pod_set.count for pod_set in group.pod_sets}
         if requested.keys() != admitted.keys() or any(

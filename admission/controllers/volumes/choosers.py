@@ -122,7 +122,7 @@ class Choosers:
         workload = self._workloads.objects.get(key)
         if workload is None or not self.runs(workload):
             return {}
-        ended = sum(each.count for each in workload.status.reclaimable_pods)
+        ended = sum(workload.reclaimed.values())
         asked = sum(pod_set.count for pod_set in workload.spec.pod_sets) - ended
         bound = len(self._pods.by_index(_BY_WORKLOAD, key))
         return self._classes(workload, [use for use in claim_uses(workload) if use.claim or bound < asked])

@@ -38,10 +38,14 @@ class Transformation:
 
 @dataclass(frozen=True, slots=True)
 class ResourceRules:
-    """Prefixes of resources that quota ignores, and the transformations, at most one per resource."""
+    """Prefixes of resources that quota ignores, and the transformations, at most one per resource.
+
+    `reclaims` says whether pods that have ended return their quota while other pods of their workload run.
+    """
 
     excluded: tuple[str, ...] = ()
     transformations: tuple[Transformation, ...] = ()
+    reclaims: bool = True
 
     def charged(self, requests: Amounts) -> Amounts | None:
         """Returns what a pod with these requests is charged, rounded up; None if that equals its requests."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -68,15 +69,18 @@ def test_what_a_queue_shows() -> None:
     assert figures(tallies.cluster_queue("cq"))[1:] == figures(shown)[1:]
 
 
-def test_a_queue_shows_no_usage_of_pods_that_are_over() -> None:
+@pytest.mark.parametrize(
+    ("count", "reclaims", "used"), [(1, True, 2000), (7, True, 3000), (1, False, 3000)], ids=["over", "absurd", "off"]
+)
+def test_a_queue_shows_no_usage_of_pods_that_are_over(count: int, reclaims: bool, used: int) -> None:
     """As quota, which others get meanwhile: else the queue would seem to borrow."""
-    tallies, wire = QueueTotalsIndex(), workload("a", count=3, admitted=True).to_wire()
+    tallies, wire = QueueTotalsIndex(reclaims=reclaims), workload("a", count=3, admitted=True).to_wire()
     psa = {"name": "main", "flavors": {"cpu": "tas"}, "resourceUsage": {"cpu": "3"}, "count": 3}
     wire["status"]["admission"] = {"clusterQueue": "cq", "podSetAssignments": [psa]}
-    wire["status"]["reclaimablePods"] = [{"name": "main", "count": 1}]
+    wire["status"]["reclaimablePods"] = [{"name": "main", "count": count}]
     tallies.changed(Change(ChangeType.ADDED, "ns/a", Workload.from_wire(wire), None))
     shown = tallies.cluster_queue("cq")
-    assert (shown.reserved, shown.used) == ({("tas", "cpu"): 2000}, {("tas", "cpu"): 2000})
+    assert (shown.reserved, shown.used) == ({("tas", "cpu"): used}, {("tas", "cpu"): used})
 
 
 def test_a_queue_shows_all_that_it_declares_and_what_it_borrows() -> None:

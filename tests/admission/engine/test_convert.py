@@ -201,6 +201,33 @@ def test_pods_that_are_done_give_quota_back_and_keep_their_places() -> None:
     assert (taken.pod_sets[0].count, placed.count, placed.assignment.domains[0].count) == (5, 4, 4)
 
 
+@pytest.mark.parametrize(
+    ("count", "reclaims", "charged"),
+    [
+        pytest.param(1, True, 3000, id="one-is-done"),
+        pytest.param(4, True, 0, id="all-are-done"),
+        pytest.param(7, True, 4000, id="more-than-there-are"),
+        pytest.param(1, False, 4000, id="turned-off"),
+    ],
+)
+def test_reclaimable_pods_never_exceed_the_pod_set(count: int, reclaims: bool, charged: int) -> None:
+    """A count that cannot be true releases nothing, whoever wrote it; neither does any count where the setting is off."""
+    got = {"name": "main", "count": 4, "flavors": {"cpu": "f"}, "resourceUsage": {"cpu": "4"}}
+    status = {
+        "conditions": [condition(QUOTA_RESERVED)],
+        "admission": {"clusterQueue": "cq", "podSetAssignments": [got]},
+        "reclaimablePods": [{"name": "main", "count": count}],
+    }
+    pod_set = {"name": "main", "count": 4, "template": template(cpu="1")}
+    rules = ResourceRules(reclaims=reclaims)
+    taken = convert.workload(wire_workload(pod_set, status=status), cluster_queue="cq", rules=rules)
+    assert taken.admission is not None
+    assert taken.admission.usage().get(("f", "cpu"), 0) == charged
+    del status["conditions"]
+    [waits] = convert.workload(wire_workload(pod_set, status=status), cluster_queue="cq", rules=rules).pod_sets
+    assert waits.count * 1000 == charged
+
+
 def test_what_quota_counts_is_not_what_the_nodes_give() -> None:
     rules = ResourceRules(("net.",), (Transformation("gpu", {"credits": Fraction(3)}, retain=False),))
     asked = template({"containers": [{"resources": {"requests": {"cpu": "1", "gpu": "2", "net.fast": "1"}}}]})

@@ -109,6 +109,8 @@ def test_partial_admission_scales_at_start_and_back_at_stop(annotations: dict[st
         pytest.param({"parallelism": 3, "completions": 5}, 3, 1, id="last round"),
         pytest.param({"parallelism": 3, "completions": 5}, 5, 3, id="all done"),
         pytest.param({"parallelism": 1, "completions": 5}, 4, 0, id="one at a time"),
+        pytest.param({"parallelism": 10, "completions": 4}, 1, 1, id="more pods than completions: those queued count"),
+        pytest.param({"parallelism": 10, "completions": 20}, 15, 5, id="shrunk after its pods ended"),
     ],
 )
 def test_reclaimable(spec: dict[str, Any], succeeded: int, count: int) -> None:
@@ -122,6 +124,27 @@ def test_reclaimable(spec: dict[str, Any], succeeded: int, count: int) -> None:
 def test_failed_indexes_need_no_quota_any_more(indexes: str, count: int) -> None:
     """Issue 16, C6: with `backoffLimitPerIndex` a failed index is not tried again."""
     found = KIND.reclaimable_pods(job({"succeeded": 2, "failedIndexes": indexes}, parallelism=3, completions=5))
+    assert sum(p.count for p in found) == count
+
+
+@pytest.mark.parametrize(
+    ("status", "count"),
+    [
+        pytest.param({"succeeded": 6, "completedIndexes": "0,5-9"}, 1, id="completed and removed"),
+        pytest.param({"succeeded": 1, "completedIndexes": "0", "failedIndexes": "1,7-9"}, 2, id="failed and removed"),
+        pytest.param({"succeeded": 2, "failedIndexes": "5-9"}, 2, id="no list of completed indexes"),
+        pytest.param({"completedIndexes": "6-9", "succeeded": 4}, 0, id="all removed"),
+    ],
+)
+def test_indexes_that_an_indexed_job_no_longer_has_need_quota_as_before(status: dict[str, Any], count: int) -> None:
+    """It ran ten pods and was lowered to five: the pods of the five indexes that are left count."""
+    found = KIND.reclaimable_pods(job(status, parallelism=5, completions=5, completionMode="Indexed"))
+    assert sum(p.count for p in found) == count
+
+
+@pytest.mark.parametrize(("active", "count"), [(2, 3), (4, 1), (0, 3)])
+def test_a_job_without_completions_needs_the_pods_that_still_run(active: int, count: int) -> None:
+    found = KIND.reclaimable_pods(job({"succeeded": 3, "active": active}, parallelism=5, completions=None))
     assert sum(p.count for p in found) == count
 
 

@@ -40,6 +40,14 @@ def test_finished(kind: str, finish: JobResult | None) -> None:
     assert KIND.finished(with_status(conditions=[{"type": kind, "status": "True", "message": "m"}])) == finish
 
 
+def test_finished_means_that_no_job_is_active() -> None:
+    """By its success policy a JobSet completes while other jobs still run."""
+    done = [{"type": "Completed", "status": "True", "message": "m"}]
+    driver, workers = {"name": "driver", "succeeded": 1}, {"name": "worker", "active": 2}
+    assert KIND.finished(with_status(conditions=done, replicatedJobsStatus=[driver, workers])) is None
+    assert KIND.finished(with_status(conditions=done, replicatedJobsStatus=[driver])) == JobResult("m", True)
+
+
 def test_suspension_and_templates_go_in_one_patch() -> None:
     whole = jobset()
     infos = [PodSetInfo(p.name, p.count, node_selector={"pool": "tas"}) for p in KIND.pod_sets(whole)]

@@ -27,6 +27,42 @@ def kind(name: str) -> DeclaredJob:
     return found
 
 
+RUNS_ON = {"conditions": [{"type": "Succeeded", "status": "True"}], "replicaStatuses": {"Worker": {"active": 3}}}
+RAY_ENDED = {"jobDeploymentStatus": "Complete", "jobStatus": "SUCCEEDED"}
+
+
+@pytest.mark.parametrize(
+    ("framework", "runs", "over"),
+    [
+        pytest.param(
+            f"kubeflow.org/{name}", RUNS_ON, {**RUNS_ON, "replicaStatuses": {"Worker": {"succeeded": 3}}}, id=name
+        )
+        for name in ("mpijob", "pytorchjob", "tfjob", "paddlejob", "xgboostjob", "jaxjob")
+    ]
+    + [
+        pytest.param(
+            "ray.io/rayjob",
+            {**RAY_ENDED, "rayClusterStatus": {"state": "ready"}},
+            # KubeRay does not clear the last state of a cluster that it has deleted.
+            {**RAY_ENDED, "rayClusterStatus": {"state": "ready"}, "rayClusterName": "gone"},
+            id="rayjob",
+        ),
+        pytest.param(
+            "trainer.kubeflow.org/trainjob",
+            {"conditions": [{"type": "Complete", "status": "True"}], "jobsStatus": [{"name": "node", "active": 1}]},
+            {"conditions": [{"type": "Complete", "status": "True"}], "jobsStatus": [{"name": "node", "active": 0}]},
+            id="trainjob",
+        ),
+    ],
+)
+def test_finished_means_that_no_pod_is_active(framework: str, runs: Object, over: Object) -> None:
+    """With `cleanPodPolicy: None` or a TTL, pods run on after the end: their quota is kept until they have ended."""
+    end = kind(framework).finished({"status": over})
+    assert kind(framework).finished({"status": runs}) is None
+    assert end is not None
+    assert end.success
+
+
 RAY_JOB, TRAIN_JOB = kind("ray.io/rayjob"), kind("trainer.kubeflow.org/trainjob")
 WRAPPER, SPARK = kind("workload.codeflare.dev/appwrapper"), kind("sparkoperator.k8s.io/sparkapplication")
 

@@ -16,7 +16,7 @@ from admission.webhook.rights import STARTS, required_right
 from admission.webhook.rules import ReviewRules
 from api import names
 from api.kube.access import Right
-from api.kube.resources import JOBS, JOBSETS
+from api.kube.resources import CLUSTER_QUEUES, JOBS, JOBSETS
 from tests.admission.webhook.objects import QUEUE, job, jobset
 from tests.admission.webhook.test_owners import a_child, a_pod
 
@@ -138,3 +138,31 @@ def test_an_owner_is_named_by_who_may_update_its_status(path: str, obj: Obj, rig
     """B7: only the real controller counts."""
     request = Request("u", "CREATE", "p", "ns", obj)
     assert required_right(path, request, owner_to_read(path, request, RULES), QUOTA, RULES) == right
+
+
+def with_reclaimable(count: int) -> Obj:
+    """A Workload of three pods with quota."""
+    pods = {"name": "main", "count": 3, "template": {"spec": {"containers": [{"name": "c"}]}}}
+    admission = {"clusterQueue": "cq", "podSetAssignments": [{"name": "main", "count": 3}]}
+    quota = {"type": names.QUOTA_RESERVED, "status": "True", "reason": "QuotaReserved"}
+    reclaimed = [{"name": "main", "count": count}] if count else []
+    status = {"admission": admission, "conditions": [quota], "reclaimablePods": reclaimed}
+    return {
+        "metadata": {"name": "w", "namespace": "ns"},
+        "spec": {"queueName": "q", "podSets": [pods]},
+        "status": status,
+    }
+
+
+@pytest.mark.parametrize("after", [0, 1])
+def test_only_the_controller_says_that_pods_which_had_ended_have_come_back(after: int) -> None:
+    """To others the API is as Kueue's: reclaimable pods do not become fewer, and never more than there are."""
+    path, request = "/validate-kueue-x-k8s-io-v1beta2-workload", update(with_reclaimable(2), with_reclaimable(after))
+    assert required_right(path, request, None, QUOTA, RULES) == Right(CLUSTER_QUEUES, "status")
+    assert review(path, request, QUOTA, RULES)["response"]["allowed"]
+    assert not review(path, structs.replace(request, entitled=False), QUOTA, RULES)["response"]["allowed"]
+    more = update(with_reclaimable(2), with_reclaimable(3))
+    assert required_right(path, more, None, QUOTA, RULES) is None
+    assert review(path, more, QUOTA, RULES)["response"]["allowed"]
+    absurd = review(path, update(with_reclaimable(2), with_reclaimable(4)), QUOTA, RULES)["response"]
+    assert "should be less or equal to 3" in absurd["status"]["message"]

@@ -11,11 +11,12 @@ from admission.controllers.actions import PatchWorkload, SetStatus
 from admission.controllers.jobs.actions import DeleteJob, JobPlan, PatchJob
 from admission.controllers.jobs.context import JobContext, JobOptions
 from admission.controllers.jobs.job_plan import plan
+from admission.controllers.jobs.pods_ready import with_reclaimable
 from admission.controllers.jobs.workload import composed
 from api import names
 from api.meta import OwnerReference, find_condition, rfc3339
 from api.queues import WorkloadPriorityClass
-from api.workloads import Workload
+from api.workloads import ReclaimablePod, Workload
 from tests.admission.controllers.jobs.planned import (
     ACTIVE,
     AROUND,
@@ -299,6 +300,29 @@ def test_finished_pods_are_reported_once() -> None:
     assert plan(job, JOB, [told.workload.model_copy(update={"status": told.status})], around, 0.0).actions == ()
     silent = replace(around, options=JobOptions(reclaimable_pods=False))
     assert plan(job, JOB, [admitted(WAITING)], silent, 0.0).actions == ()
+
+
+@pytest.mark.parametrize(
+    ("spec", "status", "told"),
+    [
+        pytest.param({}, {"succeeded": 1}, {}, id="they came back"),
+        pytest.param({}, {"succeeded": 3}, {"main": 1}, id="some came back"),
+        pytest.param({"parallelism": 2}, {"succeeded": 4}, {"main": 2}, id="its Workload has more pods than it"),
+        pytest.param({"parallelism": 9, "completions": 9}, {"succeeded": 8}, {"main": 2}, id="and fewer"),
+    ],
+)
+def test_reclaimable_pods_are_those_of_the_quota_that_the_job_does_not_need(
+    spec: Object, status: Object, told: dict[str, int]
+) -> None:
+    """The count falls when pods come back, and never exceeds the pod set."""
+    job = merged(RUNNING, {"spec": spec, "status": ACTIVE | status})
+    kept = with_status(
+        admitted(WAITING), lambda s: s.model_copy(update={"reclaimable_pods": (ReclaimablePod(name="main", count=2),)})
+    )
+    pod_sets = JOB.pod_sets(job)
+    after = with_reclaimable(kept, JOB, job, pod_sets, release=True)
+    assert {pod.name: pod.count for pod in after.reclaimable_pods} == told
+    assert with_reclaimable(kept, JOB, job, pod_sets, release=False).reclaimable_pods == ()
 
 
 def test_an_evicted_job_whose_pods_also_ended_is_stopped_in_the_same_plan() -> None:

@@ -70,6 +70,23 @@ def test_a_group_is_ready_with_all_its_pods(pods: list[dict[str, Any]], status: 
     assert said(of, admitted(of))[0] == status
 
 
+@pytest.mark.parametrize(
+    ("phases", "known", "told"),
+    [
+        pytest.param(["Succeeded", "Running", "Running"], 0, 1, id="one-is-done"),
+        pytest.param(["Succeeded", "Succeeded", "Running", "Running"], 0, 2, id="the-fourth-is-ended"),
+        pytest.param(["Succeeded", "Running"], 2, 2, id="a-pod-that-was-done-is-gone"),
+        pytest.param(["Succeeded", "Running", "Running"], 7, 1, id="the-status-is-absurd"),
+    ],
+)
+def test_no_more_pods_of_a_group_are_reclaimable_than_do_not_run(phases: list[str], known: int, told: int) -> None:
+    of = unit(*(pod(f"p{i}", phase=phase, ready=phase == "Running") for i, phase in enumerate(phases)))
+    statuses = [a.status for a in plan(of, [admitted(of, known)], AROUND, NOW).actions if isinstance(a, SetStatus)]
+    counts = [{each.count for each in status.reclaimable_pods} for status in statuses if status.reclaimable_pods]
+    assert all(count == {told} for count in counts)
+    assert counts or known == told
+
+
 def test_the_first_pods_of_an_ordered_set_are_its_start_and_no_recovery() -> None:
     first = unit(pod("s-0", annotations=SERVING), pod("s-1", ready=False, annotations=SERVING))
     assert said(first, admitted(first)) == ("False", "WaitForStart")
