@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import ipaddress
 import re
 from collections.abc import Set
 from fractions import Fraction
 from typing import Annotated, Any, Final, Literal, Self, TypeVar
 
-from pydantic import BeforeValidator, Field, field_validator, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, field_validator, model_validator
 from pydantic.alias_generators import to_camel
 
 from admission.engine.queue.past_usage import UsageRules
@@ -32,6 +33,12 @@ def _seconds(given: Any) -> Any:
         return duration.seconds(given) if _NOT_PLAIN.search(given) else float(given)
     except ValueError:
         return duration.seconds(given)
+
+
+def _ip_address(given: str) -> str:
+    """Raises ValueError unless it is an IP address."""
+    ipaddress.ip_address(given)
+    return given
 
 
 Duration = Annotated[float, BeforeValidator(_seconds), Field(ge=0, le=_TEN_YEARS, allow_inf_nan=False)]
@@ -271,7 +278,9 @@ class VisibilityServerSection(Section):
         False,
         description="serve the pending workloads of queues with their positions; set by the component config/visibility",
     )
-    bind_address: str = Field("0.0.0.0", description="listen address of the visibility API")
+    bind_address: Annotated[str, AfterValidator(_ip_address)] = Field(
+        "0.0.0.0", description="listen address of the visibility API, an IP address"
+    )
     bind_port: int = Field(8082, ge=0, le=65535, description="port of the visibility API; 0 selects a free one")
     service: str = Field(
         "stowage-visibility", description="Service of the visibility API, in the namespace of the process"

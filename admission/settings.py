@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from admission.engine.model import Counting, PlacementOptions, Profile
 from admission.feature_gates import DEFAULT_GATES, FeatureGates
@@ -23,6 +23,7 @@ from admission.kueue_settings import (
     VisibilityServerSection,
 )
 from api.kube.environment import Environment, Section
+from api.labels import matches
 from api.names import NAMESPACE_NAME_LABEL
 from api.sakkara import HIGHEST_PRIORITY, TOPOLOGY_NAMESPACE
 
@@ -259,6 +260,18 @@ class AdmissionSettings(Environment):
     webhook: WebhookSection = WebhookSection()
     dashboard: DashboardSection = DashboardSection()
     visibility_server: VisibilityServerSection = VisibilityServerSection()
+
+    @field_validator("managed_jobs_namespace_selector")
+    @classmethod
+    def _without_the_system(cls, given: SelectorSection | None, info: ValidationInfo) -> SelectorSection | None:
+        """Pods of the control plane and of Stowage itself must not wait for Stowage; Kueue refuses such a selector too."""
+        selector = None if given is None else given.model_dump(by_alias=True)
+        for name in ("kube-system", info.data["namespace"]):
+            if matches(selector, {NAMESPACE_NAME_LABEL: name}):
+                raise ValueError(
+                    f"must not select the namespace {name}: exclude it by its label {NAMESPACE_NAME_LABEL}"
+                )
+        return given
 
     @property
     def managed_namespaces(self) -> Mapping[str, Any]:

@@ -189,15 +189,17 @@ def plan(workload: Workload, pods: Iterable[Pod], now: float = inf) -> list[Gate
             # The webhook gated pods of the older annotations at creation. Any other gate waits for an assignment, as in Kueue.
             openings += [
                 GateChange(pod, {}) for pod in own if pod.gated and TOPOLOGY_PODSET in pod.metadata.annotations
-            ] or _open_elastic(pod_set, own)
+            ] or _open_elastic(workload, pod_set, own)
         elif any(pod.gated for pod in own):
             found = _open_pod_set(_resolve(workload, pod_set, own, ranks), own, unhealthy)
             openings += _after_ranks(workload, found, now)
     return openings
 
 
-def _open_elastic(pod_set: PodSetAssignment, pods: Sequence[Pod]) -> list[GateChange]:
+def _open_elastic(workload: Workload, pod_set: PodSetAssignment, pods: Sequence[Pod]) -> list[GateChange]:
     """Opens as many pods of an elastic pod set without topology as were admitted, in order."""
+    if workload.metadata.annotations.get(ELASTIC_JOB) != "true":
+        return []
     through = sum(not pod.gated for pod in pods)
     waiting = [pod for pod in pods if pod.closed_gates == (ELASTIC_GATE,)]
     return [GateChange(pod, {}) for pod in waiting[: max(0, (pod_set.count or 0) - through)]]

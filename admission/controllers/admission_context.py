@@ -60,14 +60,12 @@ def blocker(workload: Workload, context: AdmissionContext) -> tuple[str, str] | 
     if context.local_queue is None:
         return Reason.MISCONFIGURED, f"LocalQueue {queue} doesn't exist"
     if context.local_queue.spec.stop_policy is not StopPolicy.NONE:
-        return Reason.SUSPENDED, f"LocalQueue {queue} is stopped"
+        return Reason.SUSPENDED, f"LocalQueue {queue} is inactive"
     target = context.local_queue.spec.cluster_queue
     if context.cluster_queue is None:
         return Reason.MISCONFIGURED, f"ClusterQueue {target} doesn't exist"
-    if context.cluster_queue.spec.stop_policy is not StopPolicy.NONE:
-        return Reason.SUSPENDED, f"ClusterQueue {target} is stopped"
-    if not context.cluster_queue_active:
-        return Reason.MISCONFIGURED, f"ClusterQueue {target} is inactive"
+    if context.cluster_queue.spec.stop_policy is not StopPolicy.NONE or not context.cluster_queue_active:
+        return Reason.SUSPENDED, f"ClusterQueue {target} is inactive"
     if not context.namespace_matches:
         return Reason.MISCONFIGURED, "workload namespace doesn't match ClusterQueue selector"
     if context.refusal is not None:

@@ -44,18 +44,28 @@ def in_state(status: WorkloadStatus, state: str) -> list[AdmissionCheckState]:
 
 def retry_later(status: WorkloadStatus, now: float) -> WorkloadStatus:
     """Returns the status with a `requeueAt` that respects the delays of checks in Retry."""
-    moments = [
-        (parse_time(check.last_transition_time) or 0.0) + check.requeue_after_seconds
-        for check in in_state(status, CheckState.RETRY)
-        if check.requeue_after_seconds is not None
-    ]
-    state = status.requeue_state or RequeueState()
-    if not moments or math.ceil(max(moments)) <= max(now, parse_time(state.requeue_at) or 0.0):
+    state, latest = status.requeue_state or RequeueState(), latest_retry(status)
+    if latest is None or math.ceil(latest) <= max(now, parse_time(state.requeue_at) or 0.0):
         return status
-    again = state.model_copy(update={"requeue_at": rfc3339(math.ceil(max(moments)))})
+    again = state.model_copy(update={"requeue_at": rfc3339(math.ceil(latest))})
     return status.model_copy(update={"requeue_state": again})
+
+
+def latest_retry(status: WorkloadStatus) -> float | None:
+    """Returns when the last delay of a check in Retry ends, in epoch seconds, or None if no check has one."""
+    begun = [(parse_time(check.last_transition_time), check) for check in in_state(status, CheckState.RETRY)]
+    moments = (
+        begin + (check.requeue_after_seconds or 0) for begin, check in begun if begin and check.requeue_after_seconds
+    )
+    return max(moments, default=None)
 
 
 def named(checks: Collection[AdmissionCheckState]) -> str:
     """Formats the checks and their messages."""
     return ", ".join(f"{check.name} ({check.message})" if check.message else check.name for check in checks)
+
+
+def stated(checks: Collection[AdmissionCheckState], state: str) -> str:
+    """Formats the checks in that state, which are at least one, with their messages, as Kueue does."""
+    names = "; ".join(f'"{check.name}"' + (f" ({check.message})" if check.message else "") for check in checks)
+    return f"AdmissionCheck{'s' if len(checks) > 1 else ''} in {state} state: {names}"

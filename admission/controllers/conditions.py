@@ -6,7 +6,7 @@ call these functions and pass the result to `status.patch_status`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from admission.engine.reasons import Reason
@@ -33,6 +33,7 @@ from api.names import (
     UNSCHEDULABLE,
     WAITING_FOR_REPLACEMENT_PODS,
     AdmittedReason,
+    CheckState,
     EvictedReason,
     MovingReason,
     PreemptionGateReason,
@@ -243,23 +244,35 @@ def checks_ready(status: WorkloadStatus) -> bool:
 
 
 def synced_admitted(status: WorkloadStatus, now: float, generation: int = 0) -> WorkloadStatus:
-    """Updates Admitted from reservation and checks; adds the time spent admitted to the total when Admitted ends."""
-    if is_true(status.conditions, QUOTA_RESERVED) and checks_ready(status):
-        if is_true(status.conditions, ADMITTED):
+    """Updates Admitted from reservation and checks; adds the time spent admitted to the total when Admitted ends.
+
+    Returns the same object if nothing changes; a workload that never queued gets no Admitted.
+    """
+    was, reserved = find_condition(status.conditions, ADMITTED), find_condition(status.conditions, QUOTA_RESERVED)
+    if reserved is not None and reserved.status == "True" and checks_ready(status):
+        if was is not None and was.status == "True":
             return status
         return with_condition(
             status, ADMITTED, True, AdmittedReason.ADMITTED, "The workload is admitted", now, generation
         )
-    was = find_condition(status.conditions, ADMITTED)
-    if is_true(status.conditions, QUOTA_RESERVED):
-        reason, message = AdmittedReason.UNSATISFIED_CHECKS, "The workload has not all checks ready"
-    else:
-        reason, message = AdmittedReason.NO_RESERVATION, "The workload has no reservation"
+    if reserved is None and was is None:
+        return status
+    reason, message = _why_not_admitted(status)
+    if was is not None and (was.status, was.reason, was.message) == ("False", reason, message):
+        return status
     if was is not None and was.status == "True":
         spent = int(now - (parse_time(was.last_transition_time) or now))
         past = (status.accumulated_past_execution_time_seconds or 0) + max(0, spent)
         status = status.model_copy(update={"accumulated_past_execution_time_seconds": past})
     return with_condition(status, ADMITTED, False, reason, message, now, generation)
+
+
+def _why_not_admitted(status: WorkloadStatus) -> tuple[str, str]:
+    if not is_true(status.conditions, QUOTA_RESERVED):
+        return AdmittedReason.NO_RESERVATION, "The workload has no reservation"
+    if all(check.state == CheckState.READY for check in status.admission_checks):
+        return AdmittedReason.PENDING_TOPOLOGY, "There are pending delayed topology requests"
+    return AdmittedReason.UNSATISFIED_CHECKS, "The workload has not all checks ready"
 
 
 def with_checks(status: WorkloadStatus, names: tuple[str, ...], now: float) -> WorkloadStatus:
@@ -302,6 +315,17 @@ def eviction_reason(reason: str, cause: str = "") -> str:
     return f"{EvictedReason.DEACTIVATED}DueTo{cause}" if reason == EvictedReason.DEACTIVATED and cause else reason
 
 
+def with_preemption_gates(status: WorkloadStatus, gates: Sequence[Mapping[str, Any]], now: float) -> WorkloadStatus:
+    """Updates the list of gates to those of the spec: missing ones are added as Closed, others dropped."""
+    before = {gate.get("name"): gate for gate in status.preemption_gates}
+    after = tuple(
+        before.get(gate.get("name"))
+        or {"name": gate.get("name"), "position": "Closed", "lastTransitionTime": rfc3339(now)}
+        for gate in gates
+    )
+    return status if after == status.preemption_gates else status.model_copy(update={"preemption_gates": after})
+
+
 def _closed(gate: Mapping[str, Any], now: float) -> dict[str, Any]:
     if gate.get("position") != "Open":
         return dict(gate)
@@ -340,6 +364,13 @@ def released(status: WorkloadStatus, now: float, generation: int = 0) -> Workloa
         return new
     again = eviction.reason in _REQUEUED_AT_ONCE
     return with_condition(new, REQUEUED, again, eviction.reason, eviction.message, now, generation)
+
+
+def unreserved(status: WorkloadStatus, reason: str, message: str, now: float, generation: int = 0) -> WorkloadStatus:
+    """Takes the quota of a workload that does not run, which is no eviction."""
+    new = without(status, *_OF_ONE_ADMISSION).model_copy(update={"admission": None})
+    new = with_condition(new, QUOTA_RESERVED, False, reason, message, now, generation)
+    return synced_admitted(new, now, generation)
 
 
 def without_reservation(status: WorkloadStatus, now: float, generation: int = 0) -> WorkloadStatus:

@@ -2,8 +2,9 @@
 
 As in Kueue, it decides in this order: retention of finished Workloads, deactivation, return after an eviction, what blocks
 queueing, the list of checks and Admitted; and evictions because of checks, stopped queues, unready pods and time limits. The
-scheduler reserves quota; the job controllers stop and start jobs. A workload with quota that is not admitted yet is evicted
-when its queue is stopped in any way or deleted, not only when the queue is drained, since the workload does not run.
+scheduler reserves quota; the job controllers stop and start jobs. A workload with quota that is not admitted yet loses the
+quota when its queue is stopped in any way or deleted, not only when the queue is drained. That is no eviction, since the
+workload does not run.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from admission.engine.convert import closed_gate
 from admission.engine.reasons import Reason
 from api.meta import find_condition, is_true, parse_time
 from api.names import (
+    ADMISSION_GATED_BY,
     ADMITTED,
     BLOCKED_ON_PREEMPTION_GATES,
     DEACTIVATION_TARGET,
@@ -38,9 +40,8 @@ from api.queues import ClusterQueue, LocalQueue, StopPolicy
 from api.workloads import Workload, WorkloadStatus
 
 # Reasons that only the scheduler or the job controllers write; they stay until the next cycle.
-_RETAINED = frozenset(
-    (*(reason for reason in Reason if reason.retained), LegacyQuotaReason.PENDING, LegacyQuotaReason.WAITING)
-)
+_RETAINED = frozenset(reason for reason in Reason if reason.retained)
+_RETAINED_LEGACY = frozenset((LegacyQuotaReason.PENDING, LegacyQuotaReason.WAITING))
 # Causes of evictions that end with a backoff.
 _AFTER_A_WHILE = (
     EvictedReason.PODS_READY_TIMEOUT,
@@ -56,11 +57,12 @@ class LifecycleRules:
     """Lifecycle settings.
 
     With `pods_ready` None, no workload waits for its pods. `finished_kept` is the number of seconds after which a finished
-    Workload is deleted, or None for never.
+    Workload is deleted, or None for never. `legacy_reasons` is the setting controller.legacyWaitReasons.
     """
 
     pods_ready: PodsReadyRules | None = None
     finished_kept: float | None = None
+    legacy_reasons: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,14 +105,27 @@ def step(
     if is_true(workload.status.conditions, DEACTIVATION_TARGET):
         return LifecycleStep(workload.status, deactivate=True)
     if rejected := checks.in_state(workload.status, CheckState.REJECTED):
-        text = f"rejection by admission check(s) {checks.named(rejected)}"
-        return _deactivating(workload, DeactivationReason.ADMISSION_CHECK, text, "AdmissionCheckRejected", now)
+        text = checks.stated(rejected, CheckState.REJECTED)
+        event = PlannedEvent("AdmissionCheckRejected", f"Deactivated due to {text}", "Warning")
+        if not is_true(workload.status.conditions, ADMITTED):
+            synced = conditions.synced_admitted(workload.status, now, workload.metadata.generation)
+            workload = workload.model_copy(update={"status": synced})
+        return _deactivating(workload, DeactivationReason.ADMISSION_CHECK, text, event, now)
     lost = conditions.without_reservation(workload.status, now, workload.metadata.generation)
     if lost is not workload.status:
-        return _pending(workload.model_copy(update={"status": lost}), context, now)
+        return _pending(workload.model_copy(update={"status": lost}), context, now, rules)
     if is_true(workload.status.conditions, QUOTA_RESERVED):
         return _reserved(workload, context, now, rules)
-    return _pending(workload, context, now)
+    return _pending(workload, context, now, rules)
+
+
+def may_let_go(workload: Workload, rules: LifecycleRules, *, owned: bool) -> bool:
+    """Reports whether the Workload's finalizer must be removed, since it is being deleted.
+
+    The job controller of a managed owner removes it too, unless the Workload was deleted because of its retention period.
+    """
+    retained = rules.finished_kept is not None and is_true(workload.status.conditions, FINISHED)
+    return workload.metadata.deletion_timestamp is not None and (retained or not owned)
 
 
 # ---- finished or deactivated
@@ -123,24 +138,24 @@ def _finished(workload: Workload, now: float, rules: LifecycleRules) -> Lifecycl
     left = (parse_time(end.last_transition_time) or 0.0) + rules.finished_kept - now
     if left > 0:
         return LifecycleStep(workload.status, again_in=left)
-    events = PlannedEvent("Deleted", "Deleted finished Workload: retention period expired")
+    events = PlannedEvent("Deleted", "Deleted finished workload due to elapsed retention")
     return LifecycleStep(workload.status, (events,), delete=True)
 
 
-def _deactivating(workload: Workload, cause: str, text: str, event: str, now: float) -> LifecycleStep:
+def _deactivating(workload: Workload, cause: str, text: str, event: PlannedEvent, now: float) -> LifecycleStep:
     """Deactivates the workload on Stowage's own account; its job is stopped as after any deactivation."""
     status = conditions.deactivating(workload.status, cause, text, now, workload.metadata.generation)
-    events = PlannedEvent(event, f"Deactivating the workload: {text}", "Warning")
-    return LifecycleStep(status, (events,), deactivate=True)
+    return LifecycleStep(status, (event,), deactivate=True)
 
 
 def _inactive(workload: Workload, context: AdmissionContext, now: float) -> LifecycleStep:
     status, generation, eviction = workload.status, workload.metadata.generation, None
     target, was = find_condition(status.conditions, DEACTIVATION_TARGET), find_condition(status.conditions, EVICTED)
     targeted = target is not None and target.status == "True"
-    gone = was is not None and was.status == "True" and was.reason.startswith(EvictedReason.DEACTIVATED)
+    leaving = was is not None and was.status == "True"
+    gone = was is not None and leaving and was.reason.startswith(EvictedReason.DEACTIVATED)
     reserved = is_true(status.conditions, QUOTA_RESERVED)
-    if not gone and (reserved or targeted):
+    if (reserved and not leaving) or (targeted and not gone):
         eviction = Eviction(EvictedReason.DEACTIVATED, "The workload is deactivated")
         if target is not None and targeted:
             message = f"The workload is deactivated due to {target.message}"
@@ -150,7 +165,7 @@ def _inactive(workload: Workload, context: AdmissionContext, now: float) -> Life
     if status.requeue_state is not None:
         status = status.model_copy(update={"requeue_state": None})
     blocked = blocker(workload, context)
-    if not reserved and blocked is not None:
+    if not reserved and blocked is not None and eviction is None:
         status = conditions.waiting(status, *blocked, {}, now, generation)
     return LifecycleStep(status, eviction=eviction)
 
@@ -158,9 +173,8 @@ def _inactive(workload: Workload, context: AdmissionContext, now: float) -> Life
 # ---- waiting
 
 
-def _pending(workload: Workload, context: AdmissionContext, now: float) -> LifecycleStep:
+def _pending(workload: Workload, context: AdmissionContext, now: float, rules: LifecycleRules) -> LifecycleStep:
     generation, again_in = workload.metadata.generation, None
-    events: tuple[PlannedEvent, ...] = ()
     status = checks.retry_later(workload.status, now)
     at = _requeue_at(status)
     if at is not None and at > now:
@@ -169,6 +183,7 @@ def _pending(workload: Workload, context: AdmissionContext, now: float) -> Lifec
         state = status.requeue_state.model_copy(update={"requeue_at": None})
         status = status.model_copy(update={"requeue_state": state})
     status = _requeued(workload, status, context, now)
+    status = conditions.with_preemption_gates(status, workload.spec.preemption_gates, now)
     if not closed_gate(workload):
         status = conditions.gates_opened(status, PreemptionGateReason.OPEN, now, generation)
     if context.cluster_queue is not None:
@@ -176,19 +191,24 @@ def _pending(workload: Workload, context: AdmissionContext, now: float) -> Lifec
     was = find_condition(status.conditions, QUOTA_RESERVED)
     before = was.reason if was is not None and was.status == "False" else None
     blocked = blocker(workload, context)
-    if blocked is not None:
-        if blocked[0] == Reason.ADMISSION_GATED != before:
-            events = (PlannedEvent("AdmissionGated", blocked[1]),)
-        return LifecycleStep(conditions.waiting(status, *blocked, {}, now, generation), events, again_in)
-    decided = before in _RETAINED or before == context.decided
-    from_the_cycle = decided or is_true(status.conditions, BLOCKED_ON_PREEMPTION_GATES)
-    if before is not None and not from_the_cycle:
-        message = conditions.NOT_EVALUATED
-        if before == Reason.ADMISSION_GATED and not workload.spec.preemption_gates:
-            message = "AdmissionGatedBy cleared, waiting for quota reservation"
-            events = (PlannedEvent("AdmissionGateCleared", message),)
+    gates = workload.metadata.annotations.get(ADMISSION_GATED_BY, "") if context.gated_by else ""
+    if before == Reason.ADMISSION_GATED and not gates and not workload.spec.preemption_gates:
+        message = "AdmissionGatedBy cleared, waiting for quota reservation"
         status = conditions.waiting(status, Reason.PENDING_EVALUATION, message, {}, now, generation)
-    return LifecycleStep(status, events, again_in)
+        event = PlannedEvent("AdmissionGateCleared", "Admission gate cleared, workload is now admissible")
+        return LifecycleStep(status, (event,), again_in)
+    if blocked is not None:
+        event = PlannedEvent("AdmissionGated", f"Workload admission is gated by: {gates}")
+        events = (event,) if blocked[0] == Reason.ADMISSION_GATED != before else ()
+        return LifecycleStep(conditions.waiting(status, *blocked, {}, now, generation), events, again_in)
+    if before is None:
+        return LifecycleStep(status, again_in=again_in)
+    retained = before in _RETAINED or (rules.legacy_reasons and before in _RETAINED_LEGACY)
+    if retained or before == context.decided or is_true(status.conditions, BLOCKED_ON_PREEMPTION_GATES):
+        return LifecycleStep(conditions.synced_admitted(status, now, generation), again_in=again_in)
+    message = conditions.NOT_EVALUATED
+    status = conditions.waiting(status, Reason.PENDING_EVALUATION, message, {}, now, generation)
+    return LifecycleStep(status, again_in=again_in)
 
 
 def _requeue_at(status: WorkloadStatus) -> float | None:
@@ -234,8 +254,15 @@ def _reserved(workload: Workload, context: AdmissionContext, now: float, rules: 
     status = _requeued(workload, status, context, now)
     if context.cluster_queue is not None:
         status = conditions.with_checks(status, context.checks, now)
-    status = conditions.synced_admitted(status, now, generation)
-    eviction = _eviction(status, context)
+    eviction = _retried(status)
+    if eviction is None or not is_true(status.conditions, ADMITTED):
+        status = conditions.synced_admitted(status, now, generation)
+    if eviction is None and is_true(status.conditions, ADMITTED):
+        eviction = _drained(context)
+    elif eviction is None:
+        closed = _closed_queue(workload, context)
+        if closed is not None:
+            return LifecycleStep(conditions.unreserved(status, *closed, now, generation))
     if eviction is not None:
         status = evicted(checks.retry_later(status, now), eviction, now, generation)
         return LifecycleStep(status, eviction=eviction)
@@ -251,34 +278,47 @@ def _timed(workload: Workload, now: float, rules: LifecycleRules) -> LifecycleSt
         return LifecycleStep(status, eviction=eviction, deactivate=eviction is None)
     end = execution_deadline(workload)
     if end is not None and end <= now:
-        text = "exceeding the maximum execution time"
-        return _deactivating(workload, DeactivationReason.EXECUTION_TIME, text, DeactivationReason.EXECUTION_TIME, now)
+        cause, text = DeactivationReason.EXECUTION_TIME, "exceeding the maximum execution time"
+        limit = f"The maximum execution time ({workload.spec.maximum_execution_time_seconds}s) exceeded"
+        return _deactivating(workload, cause, text, PlannedEvent(cause, limit, "Warning"), now)
     moments = [moment for moment in (deadline[0] if deadline else None, end) if moment is not None]
     return LifecycleStep(status, again_in=min(moments) - now if moments else None)
 
 
-def _eviction(status: WorkloadStatus, context: AdmissionContext) -> Eviction | None:
-    """Returns why a workload with quota must be evicted, apart from timeouts."""
-    if retrying := checks.in_state(status, CheckState.RETRY):
-        text = f"Asked to come again by admission check(s) {checks.named(retrying)}"
-        return Eviction(EvictedReason.ADMISSION_CHECK, text)
-    admitted = is_true(status.conditions, ADMITTED)
-    found = (
+def _retried(status: WorkloadStatus) -> Eviction | None:
+    """Returns the eviction of a workload whose checks ask for another attempt."""
+    retrying = checks.in_state(status, CheckState.RETRY)
+    text = checks.stated(retrying, CheckState.RETRY)
+    return Eviction(EvictedReason.ADMISSION_CHECK, f"Evicted due to {text}") if retrying else None
+
+
+def _drained(context: AdmissionContext) -> Eviction | None:
+    """Returns the eviction of an admitted workload whose queue is drained."""
+    queues: tuple[tuple[LocalQueue | ClusterQueue | None, str, str], ...] = (
         (context.local_queue, EvictedReason.LOCAL_QUEUE_STOPPED, "The LocalQueue"),
         (context.cluster_queue, EvictedReason.CLUSTER_QUEUE_STOPPED, "The ClusterQueue"),
     )
-    for queue, reason, name in found:
+    for queue, reason, name in queues:
         if queue is None or queue.metadata.deletion_timestamp:
-            if not admitted:
-                return Eviction(reason, f"{name} is terminating or missing")
-        elif _stops(queue, admitted=admitted):
+            continue
+        if queue.spec.stop_policy is StopPolicy.HOLD_AND_DRAIN:
             return Eviction(reason, f"{name} is stopped")
     return None
 
 
-def _stops(queue: ClusterQueue | LocalQueue, *, admitted: bool) -> bool:
-    policy = queue.spec.stop_policy
-    return policy is StopPolicy.HOLD_AND_DRAIN or (policy is StopPolicy.HOLD and not admitted)
+def _closed_queue(workload: Workload, context: AdmissionContext) -> tuple[str, str] | None:
+    """Returns why a workload with quota that does not run must not keep it, as (reason, message), or None if it may."""
+    target = context.local_queue.spec.cluster_queue if context.local_queue else ""
+    queues: tuple[tuple[LocalQueue | ClusterQueue | None, str], ...] = (
+        (context.local_queue, f"LocalQueue {workload.spec.queue_name}"),
+        (context.cluster_queue, f"ClusterQueue {target}"),
+    )
+    for queue, name in queues:
+        if queue is not None and queue.spec.stop_policy is not StopPolicy.NONE:
+            return Reason.SUSPENDED, f"{name} is stopped"
+        if queue is None or queue.metadata.deletion_timestamp:
+            return Reason.MISCONFIGURED, f"{name} is terminating or missing"
+    return None
 
 
 def _runs(queue: ClusterQueue | LocalQueue | None) -> bool:

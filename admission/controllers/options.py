@@ -20,6 +20,7 @@ def lifecycle_rules(settings: AdmissionSettings) -> LifecycleRules:
     return LifecycleRules(
         pods_ready=_pods_ready(settings.wait_for_pods_ready),
         finished_kept=settings.object_retention_policies.workloads.after_finished,
+        legacy_reasons=settings.controller.legacy_wait_reasons,
     )
 
 

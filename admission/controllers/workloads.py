@@ -143,7 +143,7 @@ class WorkloadController:
             return None
         workload = await self._revalue(workload)
         owned = is_ours(workload)
-        if workload.metadata.deletion_timestamp and not owned:
+        if lifecycle.may_let_go(workload, self._rules, owned=owned):
             await self._let_go(workload)
             return None
         context = self._views.context(workload, self._validation_error(workload), self._decided(key))

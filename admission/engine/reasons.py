@@ -92,7 +92,7 @@ class Reason(StrEnum):
     )
     MISCONFIGURED = (
         "Misconfigured",
-        "a queue is missing, or cannot admit as it is set up",
+        "a queue is missing, or does not accept the workload",
         ReasonOwner.CONTROLLERS,
         False,
         OlderReason.INADMISSIBLE,
@@ -111,7 +111,13 @@ class Reason(StrEnum):
         False,
         OlderReason.INADMISSIBLE,
     )
-    SUSPENDED = "Suspended", "a queue is stopped", ReasonOwner.CONTROLLERS, False, OlderReason.INADMISSIBLE
+    SUSPENDED = (
+        "Suspended",
+        "a queue is stopped, or cannot admit as it is set up",
+        ReasonOwner.CONTROLLERS,
+        False,
+        OlderReason.INADMISSIBLE,
+    )
     PENDING_EVALUATION = (
         "PendingEvaluation",
         "it was not evaluated yet: other workloads come first, or its backoff has not ended",

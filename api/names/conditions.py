@@ -76,7 +76,9 @@ class AdmittedReason:
     NO_RESERVATION: Final = "NoReservation"
     """The workload has no quota."""
     UNSATISFIED_CHECKS: Final = "UnsatisfiedAdmissionChecks"
-    """Quota is reserved, but admission checks are not ready, or a topology request is delayed until they are."""
+    """Quota is reserved, but admission checks are not ready."""
+    PENDING_TOPOLOGY: Final = "PendingDelayedTopologyRequests"
+    """Quota is reserved and admission checks are ready, but pods have no place in the topology yet."""
 
 
 class LegacyQuotaReason:

@@ -2,7 +2,8 @@
 
 A suite file is `<suite>.json` in the folder that $STOWAGE_CONFORMANCE names (default: `../shared/conformance` beside
 the project): a JSON array of cases (`name`, `input`, `want`, `featureGates`, ...). Its handler is
-`tests/conformance/suites/<suite>.py`. Files of the folder `next` have further cases of the same suites.
+`tests/conformance/suites/<suite>.py`. Files of the folder `next` have further cases of the same suites; a suite of the folder
+`more` is read once it has a handler.
 """
 
 from __future__ import annotations
@@ -51,7 +52,8 @@ class StoredCase:
 def suites() -> dict[str, list[StoredCase]]:
     """All cases by suite; empty where the folder is absent."""
     found: dict[str, list[StoredCase]] = {}
-    for file in (*sorted(folder().glob("*.json")), *sorted(folder().glob("next/*.json"))):
+    more = [file for file in sorted(folder().glob("more/*.json")) if (SUITES / f"{file.stem}.py").is_file()]
+    for file in (*sorted(folder().glob("*.json")), *sorted(folder().glob("next/*.json")), *more):
         if file.stem != GATE_DEFAULTS:
             cases = msgspec.json.decode(file.read_bytes(), type=list[msgspec.Raw])
             found.setdefault(file.stem, []).extend(map(StoredCase, cases))

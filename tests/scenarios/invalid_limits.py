@@ -228,7 +228,7 @@ POLICIES: tuple[InvalidRow, ...] = (
         Make(LOCAL_QUEUES, {"spec": {"clusterQueue": "bad", "stopPolicy": "Hold"}}),
         job(queue="<id>", requests={"cpu": "1"}),
         Says(LOCAL_QUEUES, "Active", "False", "Stopped", "LocalQueue is stopped"),
-        Waits("Suspended", "LocalQueue <id> is stopped"),
+        Waits("Suspended", "LocalQueue <id> is inactive"),
     ),
     row(
         "reclaim-policy-unknown",
@@ -283,7 +283,7 @@ CHECKS: tuple[InvalidRow, ...] = (
             "AdmissionCheckInactive",
             "Can't admit new workloads: references inactive AdmissionCheck(s): <id>.",
         ),
-        Waits("Misconfigured", "ClusterQueue <id> is inactive"),
+        Waits("Suspended", "ClusterQueue <id> is inactive"),
     ),
     row(
         "check-becomes-inactive",

@@ -244,7 +244,7 @@ REFERENCES: tuple[InvalidRow, ...] = (
             "Can't admit new workloads: references missing ResourceFlavor(s): nobody.",
         ),
         Says(LOCAL_QUEUES, "Active", "False", "ClusterQueueIsInactive", "Can't submit new workloads to clusterQueue"),
-        Waits("Misconfigured", "ClusterQueue <id> is inactive"),
+        Waits("Suspended", "ClusterQueue <id> is inactive"),
     ),
     row(
         "missing-topology",
@@ -260,7 +260,7 @@ REFERENCES: tuple[InvalidRow, ...] = (
             "TopologyNotFound",
             'Can\'t admit new workloads: there is no Topology "nobody" for TAS flavor "<id>".',
         ),
-        Waits("Misconfigured", "ClusterQueue <id> is inactive"),
+        Waits("Suspended", "ClusterQueue <id> is inactive"),
     ),
     row(
         "missing-check",
@@ -344,7 +344,7 @@ COHORTS_: tuple[InvalidRow, ...] = (
             "CohortCycle",
             "Can't admit new workloads: its cohorts are each other's parents: <id> -> <id>.",
         ),
-        Waits("Misconfigured", "ClusterQueue <id> is inactive"),
+        Waits("Suspended", "ClusterQueue <id> is inactive"),
     ),
     row(
         "cohort-cycle",
@@ -362,7 +362,7 @@ COHORTS_: tuple[InvalidRow, ...] = (
             "CohortCycle",
             ("Can't admit new workloads: its cohorts are each other's parents: <id>-b -> <id>-c -> <id>-b."),
         ),
-        Waits("Misconfigured", "ClusterQueue <id> is inactive"),
+        Waits("Suspended", "ClusterQueue <id> is inactive"),
     ),
     row(
         "cohort-borrows-from-nobody",

@@ -128,7 +128,7 @@ async def test_what_is_used_goes_when_it_is_used_no_more(site: MakeSite) -> None
         await here.kube.delete(resource, here.name)
     await eventually("the queue takes nothing more", lambda: _terminating(here))
     await here.submit(here.job("late", 4, WHOLE_RACK))
-    await here.waits("late", "Misconfigured", f"ClusterQueue {here.name} is inactive")
+    await here.waits("late", "Suspended", f"ClusterQueue {here.name} is inactive")
     for resource in (CLUSTER_QUEUES, RESOURCE_FLAVORS, TOPOLOGIES):
         held = await here.kube.get(resource, here.name)
         assert held["metadata"]["finalizers"] == [IN_USE_FINALIZER], resource.kind
@@ -159,7 +159,7 @@ async def test_jobs_wait_for_what_their_queue_lacks_and_go_when_it_comes(site: M
     spec = (await here.kube.get(CLUSTER_QUEUES, here.name))["spec"]
     spec["resourceGroups"][0]["flavors"][0]["name"] = target
     await here.make(CLUSTER_QUEUES, {"metadata": {"name": target}, "spec": spec})
-    await here.waits("job", "Misconfigured", f"ClusterQueue {target} is inactive")
+    await here.waits("job", "Suspended", f"ClusterQueue {target} is inactive")
     await eventually("the flavor is named", lambda: _inactive(here, target, "FlavorNotFound"))
     flavor = (await here.kube.get(RESOURCE_FLAVORS, here.name))["spec"]
     await here.make(RESOURCE_FLAVORS, {"metadata": {"name": target}, "spec": {**flavor, "topologyName": target}})

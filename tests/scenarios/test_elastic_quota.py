@@ -454,6 +454,6 @@ async def test_changes_of_its_queue_are_reverted_but_a_stop_policy_stays(site: M
 
     await eventually("put right", right)
     await story.submit("a1", 1)
-    await story.waits("a1", "Suspended", f"ClusterQueue {name} is stopped")
+    await story.waits("a1", "Suspended", f"ClusterQueue {name} is inactive")
     await story.kube.patch(CLUSTER_QUEUES, name, {"spec": {"stopPolicy": "None"}}, kind=PatchKind.MERGE)
     await story.runs("a1", 1)

@@ -92,7 +92,7 @@ async def test_a_queue_is_drained_and_comes_back(site: MakeSite) -> None:
     await here.submit(here.job("late", 4, {REQUIRE_TOPOLOGY: RACK}))
     await counted(here, (1, 2, 2))
     await here.change(CLUSTER_QUEUES, here.name, {"spec": {"stopPolicy": "Hold"}}, cluster=True)
-    await here.waits("late", "Suspended", f"ClusterQueue {here.name} is stopped")
+    await here.waits("late", "Suspended", f"ClusterQueue {here.name} is inactive")
     assert len(await here.pods("a")) == 4, "Hold leaves alone what runs"
     await here.change(CLUSTER_QUEUES, here.name, {"spec": {"stopPolicy": "HoldAndDrain"}}, cluster=True)
     for job in jobs:
@@ -156,7 +156,7 @@ async def test_a_job_whose_admission_is_taken_back_stops_and_is_itself_again(sit
         return all(spec[field] == asked["spec"][field] for field in ("parallelism", "completions", "template"))
 
     await eventually("its own template and parallelism", is_itself_again)
-    waiting = await here.waits("job", "Suspended", f"ClusterQueue {here.name} is stopped")
+    waiting = await here.waits("job", "Suspended", f"ClusterQueue {here.name} is inactive")
     assert find_condition(waiting.status.conditions, EVICTED) is None
     assert [(p.count, p.min_count) for p in waiting.spec.pod_sets] == [(12, 2)]
     await counted(here, (1, 0, 0))

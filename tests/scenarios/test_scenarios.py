@@ -131,7 +131,7 @@ async def test_6_capacity_returns_on_suspension_and_is_taken_again_on_resumption
     # stop policy: drained, and back after the restart
     await here.change(CLUSTER_QUEUES, here.name, {"spec": {"stopPolicy": "HoldAndDrain"}}, cluster=True)
     await eventually("first drained", lambda: _suspended(here, "first"))
-    await here.waits("first", "Suspended", f"ClusterQueue {here.name} is stopped")
+    await here.waits("first", "Suspended", f"ClusterQueue {here.name} is inactive")
     await here.change(CLUSTER_QUEUES, here.name, {"spec": {"stopPolicy": "None"}}, cluster=True)
     await here.running("first", 4)
     workload = await here.workload_of("first")
@@ -201,6 +201,6 @@ async def test_a_wait_is_reported_again_after_its_queue_was_stopped(site: MakeSi
     await here.submit(here.job("wide", 5, {REQUIRE_TOPOLOGY: RACK}))
     await here.waits("wide", "TopologyPlacementFailed", "allows to fit only 4 out of 5 pod(s)")
     await here.change(CLUSTER_QUEUES, here.name, {"spec": {"stopPolicy": "Hold"}}, cluster=True)
-    await here.waits("wide", "Suspended", f"ClusterQueue {here.name} is stopped")
+    await here.waits("wide", "Suspended", f"ClusterQueue {here.name} is inactive")
     await here.change(CLUSTER_QUEUES, here.name, {"spec": {"stopPolicy": "None"}}, cluster=True)
     await here.waits("wide", "TopologyPlacementFailed", "allows to fit only 4 out of 5 pod(s)")

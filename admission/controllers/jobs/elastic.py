@@ -64,7 +64,7 @@ class Slices:
 
     `current` has the job's quota; `following` waits to replace it. `replaced` pairs each Workload whose quota a later slice
     took with that slice. `stale` Workloads wait in vain and must be deleted. `over` were Finished because a slice replaced
-    them. `others` are the remaining Workloads of a job without quota.
+    them. `others` are the remaining Workloads of a job without quota, the newest first.
     """
 
     current: Workload | None
@@ -83,12 +83,14 @@ def slices_of(workloads: Sequence[Workload]) -> Slices:
     replaced = tuple((w, successors[w.key]) for w in live if w.key in successors)
     live = [w for w in live if w.key not in successors]
     keys = {w.key for w in live}
+    newest_first = sorted(live, key=lambda w: (w.metadata.creation_timestamp or "", w.metadata.name), reverse=True)
     # a slice that has quota and waits for its checks takes no place yet
-    current = next((w for w in sorted(live, key=lambda w: replaced_key(w) in keys) if _has_quota(w)), None)
+    current = next((w for w in sorted(newest_first, key=lambda w: replaced_key(w) in keys) if _has_quota(w)), None)
     waiting = sorted((w for w in live if replaced_key(w) in keys), key=lambda w: w.metadata.name)
     if current is None:
-        others = tuple(w for w in live if w not in waiting)
-        return Slices(None, None, replaced, tuple(waiting), over, others)
+        # an evicted one is still to be stopped
+        others = sorted((w for w in newest_first if w not in waiting), key=lambda w: w.status.admission is None)
+        return Slices(None, None, replaced, tuple(waiting), over, tuple(others))
     after = [w for w in waiting if replaced_key(w) == current.key and not w.metadata.deletion_timestamp]
     following = after[0] if after else None
     stale = tuple(w for w in live if w is not current and w is not following)

@@ -47,10 +47,8 @@ def attempt(
     queue = ledger.quota.spec(workload.cluster_queue)
     if queue is None:
         return AttemptResult(False, Reason.MISCONFIGURED, f"ClusterQueue {workload.cluster_queue} not found")
-    if queue.stop is not StopPolicy.NONE:
-        return AttemptResult(False, Reason.SUSPENDED, f"ClusterQueue {queue.name} is stopped")
-    if queue.inactive is not None or ledger.quota.cyclic(queue.name):
-        return AttemptResult(False, Reason.MISCONFIGURED, f"ClusterQueue {queue.name} is inactive")
+    if queue.stop is not StopPolicy.NONE or queue.inactive is not None or ledger.quota.cyclic(queue.name):
+        return AttemptResult(False, Reason.SUSPENDED, f"ClusterQueue {queue.name} is inactive")
     with drawing(ledger, workload):
         return _attempt(ledger, workload, queue, now, empty=empty, nodes=nodes)
 

@@ -229,10 +229,8 @@ class _Cycle:
 
     def _cannot_evaluate(self, workload: Workload, queue: ClusterQueue) -> tuple[Reason, str] | None:
         """Returns why the workload cannot be evaluated, whatever capacity is free; None if it can."""
-        if queue.stop is not StopPolicy.NONE:
-            return Reason.SUSPENDED, f"ClusterQueue {queue.name} is stopped"
-        if queue.inactive is not None or self._ledger.quota.cyclic(queue.name):
-            return Reason.MISCONFIGURED, f"ClusterQueue {queue.name} is inactive"
+        if queue.stop is not StopPolicy.NONE or queue.inactive is not None or self._ledger.quota.cyclic(queue.name):
+            return Reason.SUSPENDED, f"ClusterQueue {queue.name} is inactive"
         return None if workload.defect is None else (Reason.MISCONFIGURED, workload.defect)
 
     def _find_flavors(self, head: Head) -> None:

@@ -68,7 +68,7 @@ def explain(
         found = replace(found, reason=Reason(workload.blocked[0]), message=workload.blocked[1])
         return (
             _inactive(found, ledger, workload, now, inputs or DecisionInputs(), TrialBudget(budget, pause))
-            if found.reason is Reason.MISCONFIGURED
+            if found.reason in (Reason.MISCONFIGURED, Reason.SUSPENDED)
             else found
         )
     if workload.not_before > now:

@@ -63,7 +63,7 @@ def test_a_workload_of_a_managed_owner_queues(owners: list[dict[str, Any]]) -> N
             workload(),
             context(local_queue=local("Hold")),
             "Suspended",
-            "LocalQueue lq is stopped",
+            "LocalQueue lq is inactive",
             id="local-stopped",
         ),
         pytest.param(
@@ -73,13 +73,13 @@ def test_a_workload_of_a_managed_owner_queues(owners: list[dict[str, Any]]) -> N
             workload(),
             context(cluster_queue=target("HoldAndDrain"), cluster_queue_active=False),
             "Suspended",
-            "ClusterQueue cq is stopped",
+            "ClusterQueue cq is inactive",
             id="queue-stopped",
         ),
         pytest.param(
             workload(),
             context(cluster_queue_active=False),
-            "Misconfigured",
+            "Suspended",
             "ClusterQueue cq is inactive",
             id="queue-inactive",
         ),
@@ -140,7 +140,10 @@ def test_a_step_repeated_changes_nothing() -> None:
 def test_a_reason_of_the_cycle_stays_until_the_next_cycle() -> None:
     waits = condition(QUOTA_RESERVED, "False", "TopologyPlacementFailed", "no rack is free")
     wl = workload(conditions=[waits])
-    assert step(wl, context(), NOW).status == wl.status
+    status = step(wl, context(), NOW).status
+    assert find_condition(status.conditions, QUOTA_RESERVED) == find_condition(wl.status.conditions, QUOTA_RESERVED)
+    again = wl.model_copy(update={"status": status})
+    assert step(again, context(), NOW + 1).status is status
 
 
 @pytest.mark.parametrize(
@@ -207,26 +210,27 @@ def test_admitted_waits_for_the_checks_and_time_admitted_is_added_up() -> None:
 @pytest.mark.parametrize(
     ("changes", "reason", "message"),
     [
+        pytest.param({"cluster_queue": target("Hold")}, "Suspended", "ClusterQueue cq is stopped", id="held"),
+        pytest.param({"local_queue": local("Hold")}, "Suspended", "LocalQueue lq is stopped", id="local-held"),
+        pytest.param({"cluster_queue": None}, "Misconfigured", "ClusterQueue cq is terminating or missing", id="gone"),
         pytest.param(
-            {"cluster_queue": target("Hold")}, "ClusterQueueStopped", "The ClusterQueue is stopped", id="held"
-        ),
-        pytest.param({"local_queue": local("Hold")}, "LocalQueueStopped", "The LocalQueue is stopped", id="local-held"),
-        pytest.param(
-            {"cluster_queue": None}, "ClusterQueueStopped", "The ClusterQueue is terminating or missing", id="gone"
-        ),
-        pytest.param(
-            {"local_queue": None}, "LocalQueueStopped", "The LocalQueue is terminating or missing", id="local-gone"
+            {"local_queue": None}, "Misconfigured", "LocalQueue lq is terminating or missing", id="local-gone"
         ),
     ],
 )
-def test_a_queue_on_hold_evicts_reserving_but_not_running_workloads(
+def test_a_queue_on_hold_takes_the_quota_of_reserving_but_not_of_running_workloads(
     changes: dict[str, Any], reason: str, message: str
 ) -> None:
     assert step(workload(admitted=True), context(**changes), NOW).eviction is None
     check = {"name": "c", "state": "Pending", "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"}
     waits = workload(admitted=True, status={"admissionChecks": [check]})
-    gone = step(waits, context(checks=("c",), **changes), NOW).eviction
-    assert gone == Eviction(reason, message)
+    gone = step(waits, context(checks=("c",), **changes), NOW)
+    assert gone.eviction is None
+    assert gone.status.admission is None
+    reserved = find_condition(gone.status.conditions, QUOTA_RESERVED)
+    assert reserved is not None
+    assert (reserved.status, reserved.reason, reserved.message) == ("False", reason, message)
+    assert not is_true(gone.status.conditions, ADMITTED)
 
 
 def test_a_workload_is_deactivated_and_taken_back_by_its_user() -> None:
@@ -262,16 +266,25 @@ def test_a_reason_stays_while_it_holds(decided: str | None, reason: str) -> None
     assert found.reason == reason
 
 
-def test_deactivating_what_is_being_evicted_tells_the_later_reason() -> None:
+def test_deactivating_what_is_being_evicted_keeps_the_reason_of_the_eviction() -> None:
     drained = step(workload(admitted=True), context(cluster_queue=target("HoldAndDrain")), NOW).status
     off = workload(spec={"active": False}).model_copy(update={"status": drained})
-    assert step(off, context(), NOW + 1).eviction == Eviction("Deactivated", "The workload is deactivated")
+    assert step(off, context(), NOW + 1).eviction is None
+
+
+def test_what_stowage_deactivates_while_it_is_evicted_tells_the_later_reason() -> None:
+    drained = step(workload(admitted=True), context(cluster_queue=target("HoldAndDrain")), NOW).status
+    aimed = conditions.deactivating(drained, "MaximumExecutionTimeExceeded", "it ran too long", NOW)
+    off = workload(spec={"active": False}).model_copy(update={"status": aimed})
+    eviction = step(off, context(), NOW + 1).eviction
+    assert eviction is not None
+    assert eviction.event == "EvictedDueToDeactivatedDueToMaximumExecutionTimeExceeded"
 
 
 def test_a_gate_is_reported_when_it_closes_and_when_it_opens() -> None:
     gated = workload(metadata={"annotations": {"kueue.x-k8s.io/admission-gated-by": "a"}})
     closed = step(gated, context(), NOW)
-    assert [(o.reason, o.message) for o in closed.events] == [("AdmissionGated", "Admission is gated by: a")]
+    assert [(o.reason, o.message) for o in closed.events] == [("AdmissionGated", "Workload admission is gated by: a")]
     still = gated.model_copy(update={"status": closed.status})
     assert step(still, context(), NOW + 1).events == ()
     opened = step(workload().model_copy(update={"status": closed.status}), context(), NOW + 2)

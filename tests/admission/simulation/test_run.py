@@ -125,7 +125,7 @@ def test_where_they_run() -> None:
         ),
         pytest.param([queue("other"), job("lost")], Reason.MISCONFIGURED, "LocalQueue q doesn't exist", id="no queue"),
         pytest.param(
-            [queue(stopPolicy="Hold"), job("held")], Reason.SUSPENDED, "ClusterQueue q is stopped", id="stopped"
+            [queue(stopPolicy="Hold"), job("held")], Reason.SUSPENDED, "ClusterQueue q is inactive", id="stopped"
         ),
     ],
 )

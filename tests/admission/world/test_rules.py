@@ -129,7 +129,13 @@ def test_jobs_without_a_queue_are_held_where_the_settings_hold_them() -> None:
 
 def test_jobs_of_namespaces_that_are_not_managed_are_named() -> None:
     selector = {
-        "matchExpressions": [{"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": ["default"]}]
+        "matchExpressions": [
+            {
+                "key": "kubernetes.io/metadata.name",
+                "operator": "NotIn",
+                "values": ["default", "kube-system", "stowage-system"],
+            }
+        ]
     }
     made = world({"managed_jobs_namespace_selector": selector}, tree(), queue(), job("a"))
     assert [str(fault) for fault in made.faults] == [

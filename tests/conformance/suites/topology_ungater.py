@@ -30,18 +30,21 @@ def run(case: dict[str, Any]) -> None:
     if given.get("nodeSelectorAssertMode", "Exact") == "Exact":
         assert {_key(pod): pod for pod in want["wantPods"]} == {key: _bare(pod) for key, pod in after.items()}
     else:
-        assert {key: _gates(pod) for key, pod in after.items()} == {_key(p): _gates(p) for p in want["wantPods"]}
+        assert {key: gates_of(pod) for key, pod in after.items()} == {_key(p): gates_of(p) for p in want["wantPods"]}
     if "wantCounts" in want:
         assert _counts(after.values()) == {
             tuple(sorted((entry.get("nodeSelector") or {}).items())): entry["count"]
             for entry in want["wantCounts"] or []
         }
     if "wantMetricsCount" in want:
-        admitted = find_condition(workload.status.conditions, ADMITTED)
-        waited = (parse_time(given["now"]) or 0) - (
-            parse_time(admitted.last_transition_time if admitted else None) or 0
-        )
-        assert (len(openings), waited * len(openings)) == (want["wantMetricsCount"], want["wantMetricsSeconds"])
+        assert_metrics(workload, len(openings), given, want)
+
+
+def assert_metrics(workload: Workload, opened: int, given: dict[str, Any], want: dict[str, Any]) -> None:
+    """The histogram of the time from the admission to the removal of the gates."""
+    admitted = find_condition(workload.status.conditions, ADMITTED)
+    waited = (parse_time(given["now"]) or 0) - (parse_time(admitted.last_transition_time if admitted else None) or 0)
+    assert (opened, waited * opened) == (want["wantMetricsCount"], want["wantMetricsSeconds"])
 
 
 def _reconcile(workload: Workload, given: dict[str, Any], pods: list[Pod]) -> tuple[list[GateChange], str]:
@@ -59,7 +62,8 @@ def _key(pod: dict[str, Any]) -> str:
     return object_key(pod["metadata"].get("namespace"), pod["metadata"]["name"])
 
 
-def _gates(pod: dict[str, Any]) -> list[str]:
+def gates_of(pod: dict[str, Any]) -> list[str]:
+    """The names of the pod's scheduling gates."""
     return [gate["name"] for gate in pod["spec"].get("schedulingGates", [])]
 
 
@@ -80,6 +84,6 @@ def _bare(pod: dict[str, Any]) -> dict[str, Any]:
 def _counts(pods: Any) -> Counter[tuple[tuple[str, str], ...]]:
     counts: Counter[tuple[tuple[str, str], ...]] = Counter()
     for pod in pods:
-        if TOPOLOGY_GATE not in _gates(pod) and pod.get("status", {}).get("phase") not in ("Failed", "Succeeded"):
+        if TOPOLOGY_GATE not in gates_of(pod) and pod.get("status", {}).get("phase") not in ("Failed", "Succeeded"):
             counts[tuple(sorted((pod["spec"].get("nodeSelector") or {}).items()))] += 1
     return counts

@@ -162,7 +162,7 @@ def test_a_stopped_queue_has_its_say_among_fair_ones() -> None:
     cluster.tell(replace(queue("a", cohort="all", any=0), stop=StopPolicy.HOLD))
     cluster.tell(workload("a1", to="a"), workload("b1", to="b"))
     report = cluster.cycle(fair=True)
-    assert (admitted(report), waits(report)) == (["b1"], {"a1": "Suspended: ClusterQueue a is stopped"})
+    assert (admitted(report), waits(report)) == (["b1"], {"a1": "Suspended: ClusterQueue a is inactive"})
 
 
 def test_equivalents_of_a_refused_workload_get_its_reason_without_a_try() -> None:
@@ -210,10 +210,10 @@ def test_backoff_is_kept() -> None:
     [
         pytest.param(None, "Misconfigured", "ClusterQueue q not found", id="missing"),
         pytest.param(
-            replace(queue(any=9), inactive="no flavor"), "Misconfigured", "ClusterQueue q is inactive", id="inactive"
+            replace(queue(any=9), inactive="no flavor"), "Suspended", "ClusterQueue q is inactive", id="inactive"
         ),
         pytest.param(
-            replace(queue(any=9), stop=StopPolicy.HOLD), "Suspended", "ClusterQueue q is stopped", id="stopped"
+            replace(queue(any=9), stop=StopPolicy.HOLD), "Suspended", "ClusterQueue q is inactive", id="stopped"
         ),
     ],
 )
@@ -226,7 +226,7 @@ def test_a_queue_that_admits_nothing_says_so(spec: ClusterQueue | None, reason: 
 
 def test_a_queue_below_a_cycle_of_cohorts_is_inactive() -> None:
     cluster = Cluster(ANY, Cohort("x", "y"), Cohort("y", "x"), queue(any=9, cohort="x"), workload("a"))
-    assert waits(cluster.cycle()) == {"a": "Misconfigured: ClusterQueue q is inactive"}
+    assert waits(cluster.cycle()) == {"a": "Suspended: ClusterQueue q is inactive"}
 
 
 def test_a_blocked_workload_is_reported_and_not_tried() -> None:

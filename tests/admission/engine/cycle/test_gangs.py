@@ -136,7 +136,7 @@ def test_a_stopped_queue_holds_the_whole_group() -> None:
     made.tell(replace(queue("p", flat=4), stop=StopPolicy.HOLD))
     report = made.cycle()
     assert admitted(report) == []
-    assert waits(report)[A] == "Suspended: gang ns/b of the group: ClusterQueue p is stopped"
+    assert waits(report)[A] == "Suspended: gang ns/b of the group: ClusterQueue p is inactive"
 
 
 def test_two_groups_whose_members_stand_crosswise_in_strict_queues_do_not_wait_for_each_other() -> None:

@@ -181,7 +181,7 @@ def checks_inactive() -> Made:
 def checks_inactive_as_the_shell_says() -> Made:
     """The same; the controller does not let it queue."""
     made = checks_inactive()
-    made.cluster.tell(replace(made.workload, blocked=("Misconfigured", "ClusterQueue q is inactive")))
+    made.cluster.tell(replace(made.workload, blocked=("Suspended", "ClusterQueue q is inactive")))
     return made
 
 
