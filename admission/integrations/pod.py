@@ -95,7 +95,7 @@ def keys_of_terms(spec: Mapping[str, Any]) -> frozenset[str]:
 def _keys_of_terms(spec: bytes) -> frozenset[str]:
     try:
         read = msgspec.json.decode(spec, type=PodSpec)
-    except msgspec.MsgspecError:  # whoever composes the Workload reports it
+    except msgspec.MsgspecError:  # composing the Workload reports it
         return frozenset()
     return keys_of(with_spread(pod_facts(read, "", {}), read)) | _keys_of_pods(read)
 

@@ -17,9 +17,9 @@ CASES = [
 
 SUITES = frozenset(
     (
-        "admission_checks", "config_validation", "elastic_slices", "flavorassigner", "node_failure", "podsets_from_jobs",
-        "preemption", "reconciler_job", "reconciler_jobset", "reconciler_pod", "reconciler_workload", "scheduler_quota",
-        "scheduler_tas", "tas_find_topology_assignments", "tas_random_placements",
+        "admission_checks", "config_validation", "elastic_slices", "elastic_tas", "flavorassigner", "node_failure",
+        "podsets_from_jobs", "preemption", "reconciler_job", "reconciler_jobset", "reconciler_pod", "reconciler_workload",
+        "scheduler_more", "scheduler_quota", "scheduler_tas", "tas_find_topology_assignments", "tas_random_placements",
         "topology_assignment_encoding", "topology_request_from_annotations", "topology_ungater", "webhooks_job",
         "webhooks_jobset", "webhooks_kueue", "webhooks_pod", "workload_names",
     )

@@ -59,10 +59,10 @@ def _queue(wire: Json) -> ClusterQueue:
 class CycleCase:
     """The objects of a case, and one round."""
 
-    def __init__(self, case: Case) -> None:
+    def __init__(self, case: Case, queues: PendingQueues | None = None) -> None:
         self.case, given = case, case["input"]
         self.now = parse_time(given["now"]) or 0.0
-        self.ledger, self.queues = Ledger(options(case)), PendingQueues()
+        self.ledger, self.queues = Ledger(options(case)), PendingQueues() if queues is None else queues
         self.workloads = {w.key: w for w in (Workload.from_wire(w) for w in given["workloads"])}
         self.events: list[Json] = []
         self._given = given
@@ -131,6 +131,7 @@ class CycleCase:
             fail_fast=on["TASFailedNodeReplacementFailFast"],
             by_priority=on["PrioritySortingWithinCohort"],
             nominal_first=on["FairSharingPrioritizeNonBorrowing"],
+            search_goes_on=on["FlavorFungibilityPreserveScanProgress"],
         )
         failed = {
             key: [node.name for node in workload.status.unhealthy_nodes]
@@ -147,6 +148,15 @@ class CycleCase:
         for decision in report.decisions:
             self._act(decision)
         return report
+
+    def set_nominal(self, name: str, flavor: int, nominal: str) -> None:
+        """Gives a flavor of the ClusterQueue, counted from 0, another quota of its only resource."""
+        wire = self._cluster_queues[name].to_wire()
+        wire["spec"]["resourceGroups"][0]["flavors"][flavor]["resources"][0]["nominalQuota"] = nominal
+        self._cluster_queues[name] = ClusterQueue.from_wire(wire)
+        spec = convert_queues.cluster_queue(self._cluster_queues[name], inactive=None)
+        self.ledger.apply(spec)
+        self.queues.set_queue(spec)
 
     def _act(self, decision: Decision) -> None:
         key = decision.workload

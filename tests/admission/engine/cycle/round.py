@@ -53,6 +53,7 @@ class RoundOptions:
     fail_fast: bool = True  # TASFailedNodeReplacementFailFast
     by_priority: bool = True  # PrioritySortingWithinCohort
     nominal_first: bool = True  # FairSharingPrioritizeNonBorrowing
+    search_goes_on: bool = True  # FlavorFungibilityPreserveScanProgress
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,8 +70,8 @@ class RoundReport:
 
 
 class _Searches:
-    """Where the last flavor search of each workload ended (`FlavorAssignment.tried`). After its queue is requeued, or capacity
-    of its flavors freed, the search starts at the first flavor again. Only Kueue's rounds go on where one ended.
+    """Where the last flavor search of each workload ended (`FlavorAssignment.tried`). Only Kueue's rounds go on there; without
+    `search_goes_on`, the search starts at the first flavor again after its queue is requeued, or capacity of its flavors freed.
     """
 
     def __init__(self, queues: PendingQueues) -> None:
@@ -93,10 +94,10 @@ class _Searches:
 
         vars(lines).update(requeue=requeued, quota_freed=less_used, capacity_freed=more_free)
 
-    def ended(self, workload: Workload) -> Mapping[tuple[str, str], int]:
-        """Empty: the search starts at the first flavor."""
+    def ended(self, workload: Workload, *, goes_on: bool) -> Mapping[tuple[str, str], int]:
+        """Empty: the search starts at the first flavor. `goes_on`: it does not after a change of its queue or its flavors."""
         changes, tried = self._ended.get(workload.key, (-1, {}))
-        return tried if changes == self._changes[workload.cluster_queue] else {}
+        return tried if goes_on or changes == self._changes[workload.cluster_queue] else {}
 
     def remember(self, key: str, tried: Mapping[tuple[str, str], int]) -> None:
         """Empty: it starts at the first flavor again."""
@@ -192,7 +193,8 @@ class _Round:
             asked = self._requested(workload)
             self._decisions.append(Wait(workload.key, Reason.MISCONFIGURED, workload.defect, stays, asked))
             return None
-        scope = Scope(tried=self._searches.ended(workload), fair=self._options.fair)
+        tried = self._searches.ended(workload, goes_on=self._options.search_goes_on)
+        scope = Scope(tried=tried, fair=self._options.fair)
         return self._nominator.nominate(workload, queue, scope)
 
     def _queue_of(self, workload: Workload) -> ClusterQueue | None:
