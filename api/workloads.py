@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, Final
 
 from pydantic import ConfigDict, Field
 
-from api.meta import Condition, KubeModel, KubeObject
+from api.meta import Condition, KubeModel, KubeObject, OwnerReference
 from api.names import ADMITTED, API_VERSION, GROUP, IS_GROUP_WORKLOAD, QUOTA_RESERVED
 from api.schema import (
     CONDITIONS,
@@ -332,6 +332,14 @@ WORKLOAD_RULES = rules(
 )
 
 
+_SETS: Final = frozenset((("apps", "StatefulSet"), ("leaderworkerset.x-k8s.io", "LeaderWorkerSet")))
+
+
+def is_set(owner: OwnerReference) -> bool:
+    """Reports whether the owner is a StatefulSet or a LeaderWorkerSet."""
+    return (owner.api_version.rpartition("/")[0], owner.kind) in _SETS
+
+
 class Workload(KubeObject):
     """A job (or group of pods) in the queue."""
 
@@ -353,6 +361,22 @@ class Workload(KubeObject):
         return {
             each.name: each.count for each in self.status.reclaimable_pods if each.count <= counts.get(each.name, 0)
         }
+
+    @property
+    def owner(self) -> OwnerReference | None:
+        """The job, pod or set that it is for: its controller, or else the set that owns it."""
+        owners = self.metadata.owner_references
+        return next((owner for owner in owners if owner.controller), None) or self.set_owner
+
+    @property
+    def set_owner(self) -> OwnerReference | None:
+        """The StatefulSet or LeaderWorkerSet that it is for, which owns it without being its controller, as in Kueue."""
+        return next((owner for owner in self.metadata.owner_references if is_set(owner)), None)
+
+    @property
+    def of_pod_group(self) -> bool:
+        """Reports whether it was made for a group of pods that no set creates."""
+        return IS_GROUP_WORKLOAD in self.metadata.annotations and self.set_owner is None
 
     @property
     def of_one_pod(self) -> bool:

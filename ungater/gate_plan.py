@@ -111,21 +111,19 @@ def slice_of(key: str, workloads: Iterable[Workload]) -> Workload | None:
     """Returns the slice among `workloads` (all with this `slice_key`) whose admission applies to the pods, or None.
 
     That is the slice that may run and that no other running slice replaces. A slice counts only if it has the same
-    controller as the first slice, while the first slice exists.
+    owner as the first slice, while the first slice exists.
     """
     found = list(workloads)
     first = next((w for w in found if w.key == key), None)
-    mine = [
-        w for w in found if w is first or first is None or (_controller(w) and _controller(w) == _controller(first))
-    ]
+    mine = [w for w in found if w is first or first is None or (_owner(w) and _owner(w) == _owner(first))]
     going = [w for w in mine if may_open(w)]
     replaced = {w.metadata.annotations.get(REPLACEMENT_FOR) for w in going}
     last = sorted((w for w in going if w.key not in replaced), key=lambda w: w.key)
     return last[0] if last else first
 
 
-def _controller(workload: Workload) -> str:
-    return next((owner.uid for owner in workload.metadata.owner_references if owner.controller), "")
+def _owner(workload: Workload) -> str:
+    return workload.owner.uid if workload.owner else ""
 
 
 def may_open(workload: Workload) -> bool:

@@ -7,7 +7,7 @@ expected until the informer shows it, so that no second one is created meanwhile
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from itertools import takewhile
 from typing import Any, Final, Generic, Protocol, TypeVar
 
@@ -137,11 +137,6 @@ class ExpectedWorkloads:
             del self._until[job]
 
 
-def controller_of(references: Iterable[OwnerReference]) -> OwnerReference | None:
-    """Returns the owner reference of the controller, or None."""
-    return next((reference for reference in references if reference.controller), None)
-
-
 def job_key(framework: str, key: str) -> str:
     """Returns the key of a job among all kinds: `batch/job:ns/name`."""
     return f"{framework}:{key}"
@@ -160,12 +155,12 @@ def group_of(owner: OwnerReference) -> str:
 
 
 def owner_key(workload: Workload, frameworks: Mapping[tuple[str, str], str]) -> str | None:
-    """Returns the key of the job that controls the Workload; `frameworks` is keyed by (API group, kind).
+    """Returns the key of the job or set that owns the Workload; `frameworks` is keyed by (API group, kind).
 
     The API version is ignored: the API server may serve an object in several versions, and a JobKind may later declare another
     one.
     """
-    owner = controller_of(workload.metadata.owner_references)
+    owner = workload.owner
     framework = frameworks.get((group_of(owner), owner.kind)) if owner else None
     if owner is None or framework is None:
         return None
@@ -209,6 +204,6 @@ def key_of(job: Job) -> str:
 
 
 def owner_uid(workload: Workload) -> str:
-    """Returns the uid of the job that controls the Workload, or an empty string."""
-    owner = controller_of(workload.metadata.owner_references)
+    """Returns the uid of the job or set that owns the Workload, or an empty string."""
+    owner = workload.owner
     return owner.uid if owner else ""

@@ -216,6 +216,6 @@ class RunTimeKeeper:
 
 def kind_of(workload: Workload) -> RunKind:
     """Returns what the runs of the Workload are compared by."""
-    owner = next((each.kind for each in workload.metadata.owner_references if each.controller), "")
+    owner = workload.owner
     queue = f"{workload.metadata.namespace}/{workload.spec.queue_name}"
-    return run_kind(queue, owner, workload.metadata.name)
+    return run_kind(queue, owner.kind if owner else "", workload.metadata.name)

@@ -63,11 +63,8 @@ def waits_for(new: Workload, old: Workload | None) -> str | None:
 
 
 def same_job(one: Workload, other: Workload) -> bool:
-    """Reports whether both Workloads are in one namespace and have the same controller, by uid."""
-    controller, here = _controller(one), one.metadata.namespace == other.metadata.namespace
-    return one is other or (here and controller is not None and controller == _controller(other))
-
-
-def _controller(workload: Workload) -> str | None:
-    found = (owner.uid for owner in workload.metadata.owner_references if owner.controller and owner.uid)
-    return next(found, None)
+    """Reports whether both Workloads are in one namespace and have the same owner, by uid."""
+    here = one.metadata.namespace == other.metadata.namespace
+    owner, other_owner = one.owner, other.owner
+    same = owner is not None and other_owner is not None and owner.uid != "" and owner.uid == other_owner.uid
+    return one is other or (here and same)

@@ -149,7 +149,7 @@ class Rows:
             reason, message = "Invalid", error
         local = self._cluster.view.local_queue_of(workload)
         queue = status.admission.cluster_queue if status.admission else local.spec.cluster_queue if local else ""
-        owner = next((each for each in meta.owner_references if each.controller), None)
+        owner = workload.owner
         expected = _EXPECTED.search(message) if state == PENDING else None
         forecast = expected_start(workload)
         return {

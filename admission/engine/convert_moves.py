@@ -12,14 +12,14 @@ from typing import Final
 from admission.engine import model
 from api import moves
 from api.meta import find_condition, parse_time
-from api.names import IS_GROUP_WORKLOAD, MOVING, MovingReason
+from api.names import MOVING, MovingReason
 from api.workloads import Workload, WorkloadStatus
 
 
 def terms_of_workload(w: Workload) -> model.MoveTerms:
     """Returns the terms of a Workload; not movable if one of its annotations cannot be read, or if it is of plain pods."""
     annotations = w.metadata.annotations
-    if IS_GROUP_WORKLOAD in annotations:
+    if w.of_pod_group:
         terms = _OF_PODS
     elif any(key in annotations for key in moves.KEYS_OF_JOBS):
         terms = _terms(moves.of_workload(annotations))

@@ -68,8 +68,9 @@ class StatefulSet:
     def membership(self, obj: Mapping[str, Any], pod: QueuedPod, *, short: bool = False) -> PodMembership | None:
         """See SetKind."""
         start = ((obj.get("spec") or {}).get("ordinals") or {}).get("start") or 0
+        rank = {names.POD_GROUP_INDEX_SOURCE: names.STATEFULSET_POD_INDEX}
         offset = {names.POD_INDEX_OFFSET: str(start)} if start else {}
-        return PodMembership(_workload(obj, short), MAIN, offset)
+        return PodMembership(_workload(obj, short), MAIN, {**rank, **offset})
 
 
 def _with_claims(template: dict[str, Any], claims: Any) -> dict[str, Any]:

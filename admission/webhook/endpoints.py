@@ -235,6 +235,13 @@ def _completed_by(complete: Callable[[Wire, str, Lookups, ReviewRules], object])
     return mutate
 
 
+def _set_completed_by(complete: Callable[[Wire, Wire, str, Lookups, ReviewRules], object]) -> Mutator:
+    def mutate(obj: Wire, request: Request, lookups: Lookups, rules: ReviewRules) -> None:
+        complete(obj, request.old, request.namespace, lookups, rules)
+
+    return mutate
+
+
 def _set_judged_by(judge: Callable[[Wire | None, Wire, str, Lookups, ReviewRules], Errors]) -> Validator:
     def validate(request: Request, lookups: Lookups, rules: ReviewRules) -> Errors:
         errors = judge(request.old_object, request.new, request.namespace, lookups, rules)
@@ -255,6 +262,12 @@ def _mark_in_use(obj: Wire, _: Request, __: Lookups, ___: ReviewRules) -> None:
     finalizers = (obj.get("metadata") or {}).get("finalizers") or []
     if IN_USE_FINALIZER not in finalizers:
         obj.setdefault("metadata", {})["finalizers"] = [*finalizers, IN_USE_FINALIZER]
+
+
+def _mutate_pod(obj: Wire, request: Request, lookups: Lookups, rules: ReviewRules) -> None:
+    claimed = owners.set_of(obj)
+    queue = owners.queue_of_set(claimed, request.owner) if claimed else ""
+    pod.set_defaults(obj, request.namespace, lookups, rules, queue)
 
 
 def _validate_pod(request: Request, lookups: Lookups, rules: ReviewRules) -> Errors:
@@ -286,7 +299,7 @@ def _validate_job_kind(request: Request, _: Lookups, __: ReviewRules) -> Errors:
 @lru_cache(maxsize=256)
 def _of_scaled(adapter: ScaledSet) -> Endpoint:
     def mutate(obj: Wire, request: Request, lookups: Lookups, rules: ReviewRules) -> None:
-        scaled.set_defaults(adapter, obj, request.namespace, lookups, rules)
+        scaled.set_defaults(adapter, obj, request.old, request.namespace, lookups, rules)
 
     def validate(request: Request, lookups: Lookups, rules: ReviewRules) -> Errors:
         old, new = request.old_object, request.new
@@ -314,7 +327,7 @@ ENDPOINTS: Final = (
     _job_endpoint(resources.JOBSETS, JOBSET),
     Endpoint(
         resources.PODS,
-        _completed_by(pod.set_defaults),
+        _mutate_pod,
         _validate_pod,
         pod.warnings,
         at_once=True,
@@ -322,7 +335,7 @@ ENDPOINTS: Final = (
     ),
     Endpoint(resources.DEPLOYMENTS, _completed_by(deployment.set_defaults), _validate_deployment, updates=True),
     *(
-        Endpoint(resource, _completed_by(kind.set_defaults), _set_judged_by(kind.validate), updates=True)
+        Endpoint(resource, _set_completed_by(kind.set_defaults), _set_judged_by(kind.validate), updates=True)
         for resource, kind in (
             (resources.STATEFUL_SETS, statefulset),
             (resources.LEADER_WORKER_SETS, leaderworkerset),
@@ -401,4 +414,6 @@ def owner_to_read(path: str, request: Request, rules: ReviewRules) -> owners.Con
     if resource != resources.PODS and KINDS.get((resource.group, resource.kind)) is None:
         return None  # only pods and jobs can be part of an owner that is admitted as a whole
     found = owners.claim(request.new, rules, pod=resource == resources.PODS)
+    if found is None and resource == resources.PODS:
+        return owners.set_of(request.new)
     return found if owners.is_to_be_read(found, request.user_info.username) else None

@@ -56,7 +56,7 @@ def _create(obj: Job, given: Sequence[Template], rules: ReviewRules) -> Errors:
 KIND: Final = ReviewedKind("", templates, _create, lambda *_: [])
 
 
-def set_defaults(obj: sets.Set, namespace: str, lookups: Lookups, rules: ReviewRules) -> None:
+def set_defaults(obj: sets.Set, old: Mapping[str, Any], namespace: str, lookups: Lookups, rules: ReviewRules) -> None:
     """Completes a LeaderWorkerSet in place on creation or update; leaves one without a queue unchanged.
 
     A new one without a queue name gets the namespace's default queue. Otherwise each of its pods would use that queue by
@@ -72,12 +72,13 @@ def set_defaults(obj: sets.Set, namespace: str, lookups: Lookups, rules: ReviewR
         return
     given = obj.setdefault("spec", {}).setdefault("leaderWorkerTemplate", {})
     worker = given.setdefault("workerTemplate", {})
+    marks = {names.POD_SUSPENDING_PARENT: LeaderWorkerSet.framework, names.POD_GROUP_SERVING: "true"}
     more: dict[str, str] = {}
     if given.get("leaderTemplate") is not None:
-        sets.mark(given["leaderTemplate"], obj, LeaderWorkerSet.framework, names.LWS_WORKER_INDEX, namespace)
+        sets.mark(given["leaderTemplate"], leader_template(old) or {}, obj, marks, namespace)
         if rules.gates.topology_aware_scheduling and names.PODSET_GROUP_NAME not in _annotations(worker):
             more = {names.POD_INDEX_OFFSET: _FIRST_WORKER}
-    sets.mark(worker, obj, LeaderWorkerSet.framework, names.LWS_WORKER_INDEX, namespace, more)
+    sets.mark(worker, worker_template(old), obj, {**marks, **more}, namespace)
     schedulers.take_over_templates(templates(obj), rules)
 
 

@@ -16,15 +16,18 @@ from typing import Any, Final
 from admission.integrations.children import fault_of_part, fault_of_pod, fault_of_start
 from admission.integrations.gang import is_subdomain
 from admission.integrations.registry import KINDS
-from admission.integrations.sets import SCALED
+from admission.integrations.sets import BY_FRAMEWORK, SCALED, SETS
 from admission.webhook.fields import Errors, FieldPath, forbidden
 from admission.webhook.rules import JOB, JOB_CONTROLLERS, GroupKind, ReviewRules
+from api import names
 from api.errors import NotFound
 from api.kube.client import Kube
+from api.kube.resources import LEADER_WORKER_SETS
 
 Obj = Mapping[str, Any]
 
 _REFERENCES: Final = FieldPath("metadata").child("ownerReferences")
+_SETS: Final = {(kind.resource.group, kind.resource.kind): kind.resource for kind in SETS}
 _AT_ONCE: Final = 32
 _SECONDS: Final = 5.0
 
@@ -47,6 +50,32 @@ def claim(obj: Obj, rules: ReviewRules, *, pod: bool) -> ControllerRef | None:
         if owner.get("controller") and (rules.is_managed_owner(kind) or (pod and (kind == JOB or SCALED.get(kind)))):
             return ControllerRef(index, kind, owner.get("name", ""), owner.get("uid", ""), pod)
     return None
+
+
+def set_of(pod: Obj) -> ControllerRef | None:
+    """Returns the set that a new pod without a queue names as the one that queues it, or None.
+
+    Kueue marks a StatefulSet's template and leaves the queue to the set itself.
+    """
+    meta = pod.get("metadata") or {}
+    annotations, labels = meta.get("annotations") or {}, meta.get("labels") or {}
+    kind = BY_FRAMEWORK.get(annotations.get(names.POD_SUSPENDING_PARENT, ""))
+    if kind is None or labels.get(names.QUEUE_NAME_LABEL):
+        return None
+    if kind.resource == LEADER_WORKER_SETS:
+        name, uid = labels.get(names.LWS_NAME, ""), ""
+    else:
+        owners = meta.get("ownerReferences") or ()
+        owner: Obj = next((one for one in owners if one.get("controller")), {})
+        name, uid = owner.get("name", ""), owner.get("uid", "")
+    return ControllerRef(0, (kind.resource.group, kind.resource.kind), name, uid, pod=True) if name else None
+
+
+def queue_of_set(found: ControllerRef, owner: Obj | None) -> str:
+    """Returns the queue of a pod's set, as read; empty if another object has its name, or if it has no queue."""
+    meta = (owner or {}).get("metadata") or {}
+    same = not found.uid or meta.get("uid") == found.uid
+    return (meta.get("labels") or {}).get(names.QUEUE_NAME_LABEL, "") if same else ""
 
 
 def is_to_be_read(found: ControllerRef | None, user: str) -> bool:
@@ -93,10 +122,11 @@ class Owners:
     async def read(self, found: ControllerRef, namespace: str) -> dict[str, Any] | None:
         """Returns the object that the reference names, whatever its UID; None if absent. Raises ApiError and TimeoutError."""
         adapter = KINDS.get(found.kind) or SCALED.get(found.kind)
-        if adapter is None or not is_subdomain(found.name):
+        resource = adapter.resource if adapter is not None else _SETS.get(found.kind)
+        if resource is None or not is_subdomain(found.name):
             return None
         try:
             async with asyncio.timeout(_SECONDS), self._slots:
-                return await self._kube.get(adapter.resource, found.name, namespace)
+                return await self._kube.get(resource, found.name, namespace)
         except NotFound:
             return None

@@ -52,14 +52,19 @@ _BOOLEANS: Final = (names.RETRIABLE_IN_GROUP, names.POD_GROUP_FAST_ADMISSION, na
 # ---- a new pod
 
 
-def set_defaults(pod: Pod, namespace: str, lookups: Lookups, rules: ReviewRules) -> bool:
-    """Completes a new pod in place. Returns False, and changes nothing, if the pod is not queued."""
+def set_defaults(pod: Pod, namespace: str, lookups: Lookups, rules: ReviewRules, queue_of_set: str = "") -> bool:
+    """Completes a new pod in place. Returns False, and changes nothing, if the pod is not queued.
+
+    `queue_of_set` is the queue of the set that the pod names as the one that queues it.
+    """
     gang = gangs.reading(pod, namespace).gang
     if gang is None and queue_name(pod):
         scaled.adopt(pod, _controllers(pod))
     part = is_part(pod, rules) and gang is None
     if part or not in_managed_namespace(namespace, lookups, rules):
         return False
+    if gang is None and queue_of_set:
+        _metadata(pod, "labels")[names.QUEUE_NAME_LABEL] = queue_of_set
     if gang is None and not queue_name(pod) and is_opted_out(namespace, lookups):
         return False
     gangs.write_down(pod.setdefault("metadata", {}), gang)

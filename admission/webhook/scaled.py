@@ -45,14 +45,24 @@ def kind_of(adapter: ScaledSet) -> ReviewedKind:
     return ReviewedKind("", lambda obj: templates(adapter, obj), lambda *_: [], lambda *_: [])
 
 
-def set_defaults(adapter: ScaledSet, obj: sets.Set, namespace: str, lookups: Lookups, rules: ReviewRules) -> None:
+def set_defaults(
+    adapter: ScaledSet, obj: sets.Set, old: Mapping[str, Any], namespace: str, lookups: Lookups, rules: ReviewRules
+) -> None:
     """Completes an object in place on creation or update; leaves one without a queue name unchanged."""
     body = value_at(obj, adapter.template_at) if adapter.template_at else None
     if not isinstance(body, dict) or not sets.is_managed(obj, namespace, lookups, rules):
         return
     name = (obj.get("metadata") or {}).get("name")
-    more = {names.SET_NAME: name} if name else {}
-    sets.mark(body, obj, adapter.framework, adapter.spec.rank_label or "", namespace, more)
+    rank = adapter.spec.rank_label
+    marks = {
+        names.POD_SUSPENDING_PARENT: adapter.framework,
+        names.POD_GROUP_FAST_ADMISSION: "true",
+        names.POD_GROUP_SERVING: "true",
+        **({names.POD_GROUP_INDEX_SOURCE: rank} if rank else {}),
+        **({names.SET_NAME: name} if name else {}),
+    }
+    before = value_at(old, adapter.template_at)
+    sets.mark(body, before if isinstance(before, dict) else {}, obj, marks, namespace)
     obj.update(with_value(obj, adapter.template_at, body))
     schedulers.take_over_templates(templates(adapter, obj), rules)
 

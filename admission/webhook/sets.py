@@ -1,10 +1,11 @@
 """Rules that StatefulSet and LeaderWorkerSet share: marking of their pod templates, and immutable fields.
 
-The set is not suspended; its pods are gated. If a set names a queue, the webhook writes into its templates the queue, the
-priority class, and annotations that say that a controller above the pods admits them and that the group may serve while some of
-its pods are missing. The controller names a pod's group later (controllers/pods/sets.py): the Workload's name depends on the
-set's uid, and a template that changed with the number of pods would restart all of them. Group names in a template (copied from
-another set) are removed. Templates that name a gang of another dialect keep it and get only the queue.
+The set is not suspended; its pods are gated. If a set names a queue, the webhook marks its templates as Kueue does, so that
+either may complete what the other has marked without a change that would restart all pods: an annotation says that a
+controller above the pods admits them, and the templates of a LeaderWorkerSet name the queue and the priority class. The
+controller names a pod's group later (controllers/pods/sets.py): the Workload's name depends on the set's uid, and a template
+that changed with the number of pods would restart all of them. Group names in a template (copied from another set) are
+removed. Templates that name a gang of another dialect keep it and get only the queue.
 
 The queue is immutable once a pod is ready. The requests of its pods are immutable while it has pods. Pure; statefulset.py
 and leaderworkerset.py call it.
@@ -49,29 +50,33 @@ def is_managed(obj: Mapping[str, Any], namespace: str, lookups: Lookups, rules: 
 
 def mark(
     template: dict[str, Any],
+    before: Mapping[str, Any],
     obj: Mapping[str, Any],
-    framework: str,
-    index_label: str,
+    annotations: Mapping[str, str],
     namespace: str,
-    annotations: Mapping[str, str] | None = None,
+    *,
+    labels: bool = True,
 ) -> None:
-    """Marks a pod template in place. `index_label` names the label that ranks its pods, if any; `annotations` are added."""
+    """Marks a pod template in place with `annotations`; `before` is the stored template, or empty.
+
+    `labels` writes the set's queue and priority class into the template. Marks of an earlier release stay, with the set's
+    values: a template that changed would restart all pods.
+    """
     metadata = template["metadata"] = template.get("metadata") or {}
-    own = labels_of(obj)
-    _put(metadata, "labels", {key: own[key] for key in _PROPAGATED if key in own})
-    if gangs.reading(template, namespace).gang is not None:
+    own, present = labels_of(obj), metadata.get("labels") or {}
+    gang = gangs.reading(template, namespace).gang is not None
+    passed = [key for key in _PROPAGATED if key in own and (labels or gang or key in present)]
+    if passed:
+        _put(metadata, "labels", {key: own[key] for key in passed})
+    if gang:
         return
     for part in ("labels", "annotations"):
-        kept = {key: value for key, value in (metadata.get(part) or {}).items() if key not in _WRITTEN_LATER}
-        metadata[part] = kept
-    values = {
-        names.POD_SUSPENDING_PARENT: framework,
-        names.POD_GROUP_FAST_ADMISSION: "true",
-        names.POD_GROUP_SERVING: "true",
-        **({names.POD_GROUP_INDEX_SOURCE: index_label} if index_label else {}),
-        **(annotations or {}),
-    }
-    _put(metadata, "annotations", values)
+        stored = (before.get("metadata") or {}).get(part) or {}
+        given = metadata.get(part) or {}
+        metadata[part] = {
+            key: value for key, value in given.items() if key not in _WRITTEN_LATER or stored.get(key) == value
+        }
+    _put(metadata, "annotations", annotations)
 
 
 def _put(metadata: dict[str, Any], part: str, values: Mapping[str, str]) -> None:

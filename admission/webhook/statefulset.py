@@ -32,12 +32,16 @@ def templates(obj: Job) -> list[Template]:
 KIND: Final = ReviewedKind("", templates, lambda *_: [], lambda *_: [])
 
 
-def set_defaults(obj: sets.Set, namespace: str, lookups: Lookups, rules: ReviewRules) -> None:
-    """Completes a StatefulSet in place on creation or update; leaves one without a queue unchanged."""
+def set_defaults(obj: sets.Set, old: Mapping[str, Any], namespace: str, lookups: Lookups, rules: ReviewRules) -> None:
+    """Completes a StatefulSet in place on creation or update; leaves one without a queue unchanged.
+
+    Its pods get the queue when they are created, since Kueue does not write it into the template.
+    """
     if not sets.is_managed(obj, namespace, lookups, rules):
         return
     template = obj.setdefault("spec", {}).setdefault("template", {})
-    sets.mark(template, obj, StatefulSet.framework, names.STATEFULSET_POD_INDEX, namespace)
+    before = (old.get("spec") or {}).get("template") or {}
+    sets.mark(template, before, obj, {names.POD_SUSPENDING_PARENT: StatefulSet.framework}, namespace, labels=False)
     schedulers.take_over_templates(templates(obj), rules)
 
 

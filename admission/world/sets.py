@@ -48,7 +48,6 @@ def workloads_of(obj: Mapping[str, Any], kind: SetKind, objects: Objects, now: f
 
 def _is_of(workload: Workload, obj: Mapping[str, Any], kind: SetKind) -> bool:
     meta = obj["metadata"]
-    return workload.metadata.namespace == meta["namespace"] and any(
-        owner.controller and (owner.kind, owner.name) == (kind.resource.kind, meta["name"])
-        for owner in workload.metadata.owner_references
-    )
+    owner = workload.owner
+    of_it = owner is not None and (owner.kind, owner.name) == (kind.resource.kind, meta["name"])
+    return workload.metadata.namespace == meta["namespace"] and of_it

@@ -48,8 +48,7 @@ def about(workload: Workload, title: str | None = None, run_for: float | None = 
 
 
 def _title(workload: Workload) -> str:
-    meta = workload.metadata
-    owner = next((o for o in meta.owner_references if o.controller), None)
+    meta, owner = workload.metadata, workload.owner
     if owner is not None:
         return f"{owner.kind} {meta.namespace}/{owner.name}"
     if names.IS_GROUP_WORKLOAD in meta.annotations:

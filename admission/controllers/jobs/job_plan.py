@@ -235,7 +235,7 @@ class _JobPlanner:
             stop = self._planner.stopped(None, "missing workload")[0]
             return self._with_note(JobPlan(stop.actions, (*stop.events, events)), "prebuilt workload not found")
         own = owner_reference(self._job, self._kind)
-        if any(owner.controller and owner.uid != own.uid for owner in workload.metadata.owner_references):
+        if workload.owner is not None and workload.owner.uid != own.uid:
             return self._with_note(self._planner.stopped(None, "missing workload")[0], "prebuilt workload not found")
         adopt = adopted(workload, own)
         if similar_pod_sets(self._planner.pod_sets, workload.spec.pod_sets) or self._planner.fits(workload):

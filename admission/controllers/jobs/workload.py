@@ -210,9 +210,8 @@ def changed_annotations(workload: Workload, job: Job, keys: Iterable[str]) -> di
 
 
 def adopted(workload: Workload, owner: OwnerReference) -> tuple[PatchWorkload, ...]:
-    """Returns the patch that makes the owner the Workload's controller, unless it already has one."""
-    owners = workload.metadata.owner_references
-    if any(reference.controller for reference in owners):
+    """Returns the patch that makes the job, pod or set its owner, unless it already has one."""
+    if workload.owner is not None:
         return ()
-    references = [reference.to_wire() for reference in (*owners, owner)]
+    references = [reference.to_wire() for reference in (*workload.metadata.owner_references, owner)]
     return (PatchWorkload(workload, {"metadata": {"ownerReferences": references, "labels": uid_label(owner.uid)}}),)

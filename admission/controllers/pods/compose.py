@@ -108,6 +108,8 @@ def _controller(pod: QueuedPod) -> OwnerReference:
 
 def is_group_workload(workload: Workload) -> bool:
     """Reports whether a Workload with a group's name is the group's: marked so, owned by pods, or left to them by their set."""
+    if workload.set_owner is not None:
+        return False
     owners, annotations = workload.metadata.owner_references, workload.metadata.annotations
     left = names.COMPONENT_INDEX in annotations and not owners
     return left or names.IS_GROUP_WORKLOAD in annotations or any(_is_pod(owner) for owner in owners)
@@ -120,7 +122,8 @@ def ending_with(workload: Workload, pods: Sequence[QueuedPod]) -> tuple[QueuedPo
     replacements. While an owner remains to be ended, the other pods are known to belong to the Workload, also to a later
     leader that continues halfway.
     """
-    uids = {owner.uid for owner in workload.metadata.owner_references if _is_pod(owner)}
+    owned_by_set = workload.set_owner is not None
+    uids = {owner.uid for owner in workload.metadata.owner_references if _is_pod(owner) and not owned_by_set}
     owners = [pod for pod in pods if pod.metadata.uid in uids]
     others = [pod for pod in pods if pod.metadata.uid not in uids]
     if uids and all(pod.deleted for pod in owners):
@@ -140,7 +143,7 @@ def adopt(unit: PodUnit, workload: Workload, members: Sequence[QueuedPod]) -> tu
     """Returns the patch that makes the members owners of their Workload, as far as they are not and the list has room."""
     if not unit.group:
         return adopted(workload, _controller(unit.first))
-    if any(owner.controller and _is_set(owner) for owner in workload.metadata.owner_references):
+    if workload.owner is not None and _is_set(workload.owner):
         return ()  # the Workload belongs to its set and stays when all pods are replaced
     known = {(owner.name, owner.uid) for owner in workload.metadata.owner_references}
     missing = [pod for pod in members if (pod.metadata.name, pod.metadata.uid) not in known]

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from admission.integrations.pod import QueuedPod
 from admission.integrations.replica_groups import PodMembership, ReplicaGroup
+from api.kube.resources import STATEFUL_SETS
 from api.meta import is_true
 from api.names import COMPONENT_INDEX, FINISHED
 from api.workloads import Workload
@@ -29,9 +30,7 @@ def leaves_its_pods(obj: Mapping[str, Any]) -> bool:
 
 def is_left_behind(workload: Workload) -> bool:
     """Reports whether the Workload's set was deleted without its pods."""
-    return COMPONENT_INDEX in workload.metadata.annotations and not any(
-        owner.controller for owner in workload.metadata.owner_references
-    )
+    return COMPONENT_INDEX in workload.metadata.annotations and workload.owner is None
 
 
 def kept_names(
@@ -65,4 +64,10 @@ def _is_of(workload: Workload, group: ReplicaGroup) -> bool:
     """Reports whether the Workload is for that group and neither finished nor being deleted."""
     meta = workload.metadata
     going = bool(meta.deletion_timestamp) or is_true(workload.status.conditions, FINISHED)
-    return not going and meta.annotations.get(COMPONENT_INDEX) == str(group.index)
+    return not going and meta.annotations.get(COMPONENT_INDEX, _only_index(workload)) == str(group.index)
+
+
+def _only_index(workload: Workload) -> str | None:
+    """Returns the index of a StatefulSet's group, which Kueue does not write down."""
+    owner = workload.set_owner
+    return "0" if owner is not None and owner.kind == STATEFUL_SETS.kind else None

@@ -24,7 +24,7 @@ from admission.controllers.caches import (
     ExpectedWorkloads,
     InformerView,
     MutationCache,
-    controller_of,
+    owner_uid,
 )
 from admission.controllers.jobs.context import JobContext
 from admission.controllers.jobs.controller_context import ControllerContext
@@ -273,8 +273,8 @@ class PodController:
         if pod is None or unit_key(pod) != key:
             return [], [], workloads if pod is None else []
         uid = pod.metadata.uid
-        mine = [w for w in workloads if _controller_uid(w) == uid]
-        return self._going.applied([pod]), mine, [w for w in workloads if _controller_uid(w) != uid]
+        mine = [w for w in workloads if owner_uid(w) == uid]
+        return self._going.applied([pod]), mine, [w for w in workloads if owner_uid(w) != uid]
 
     async def _with_pods(self, key: str, pods: list[QueuedPod], workloads: list[Workload]) -> float | None:
         waiting = None if workloads else self._expected.remaining(key)
@@ -393,8 +393,3 @@ class PodController:
 def _of_pods(workloads: Sequence[Workload]) -> list[Workload]:
     """Returns the Workloads of pod groups, without unrelated Workloads of the same name."""
     return [workload for workload in workloads if keys_of(workload)]
-
-
-def _controller_uid(workload: Workload) -> str:
-    owner = controller_of(workload.metadata.owner_references)
-    return owner.uid if owner else ""

@@ -67,7 +67,7 @@ def plan_gone(workloads: Sequence[Workload], now: float, options: JobOptions = D
     """
     result = NOTHING
     for workload in workloads:
-        owned = any(owner.controller for owner in workload.metadata.owner_references)
+        owned = workload.owner is not None
         left = not workload.metadata.owner_references
         theirs = left and {names.IS_GROUP_WORKLOAD, names.COMPONENT_INDEX} & workload.metadata.annotations.keys()
         over = workload.metadata.deletion_timestamp or is_true(workload.status.conditions, names.FINISHED)
@@ -207,7 +207,7 @@ class _PodGroupPlanner:
     def _belongs_elsewhere(self, workload: Workload) -> bool:
         """Reports whether the Workload serves a job or another pod; a group's prebuilt Workload may have its creator as
         owner."""
-        owner = next((each for each in workload.metadata.owner_references if each.controller), None)
+        owner = workload.owner
         if owner is None or owner.uid == self._unit.first.metadata.uid:
             return False
         return not self._unit.group or _has_own_workload(owner)

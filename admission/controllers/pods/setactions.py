@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -38,8 +39,16 @@ class SetPlan(Planned[JoinPod | WorkloadAction]):
 NOTHING: Final = SetPlan()
 
 
-def joining(pod: QueuedPod, membership: PodMembership, total: int) -> JoinPod:
-    """Returns the patch that labels a gated pod of a set; `total` is the number of pods of its group."""
+def following(pod: QueuedPod, queue: str | None) -> JoinPod:
+    """Returns the patch that labels a pod with its set's present queue."""
+    return JoinPod(pod, {"metadata": {"uid": pod.metadata.uid, "labels": {names.QUEUE_NAME_LABEL: queue}}})
+
+
+def joining(pod: QueuedPod, membership: PodMembership, total: int, labels: Mapping[str, str]) -> JoinPod:
+    """Returns the patch that labels a gated pod of a set with its group, and with `labels`.
+
+    `total` is the number of pods of its group.
+    """
     annotations = {
         names.POD_GROUP_NAME: membership.workload,
         names.PREBUILT_WORKLOAD: membership.workload,
@@ -49,7 +58,7 @@ def joining(pod: QueuedPod, membership: PodMembership, total: int) -> JoinPod:
         names.ROLE_HASH: membership.pod_set,
         **membership.annotations,
     }
-    meta: dict[str, Any] = {"uid": pod.metadata.uid, "annotations": annotations}
+    added = dict(labels)
     if len(membership.workload) <= _LABEL_LENGTH:
-        meta["labels"] = {names.POD_GROUP_NAME: membership.workload, names.PREBUILT_WORKLOAD: membership.workload}
-    return JoinPod(pod, {"metadata": meta})
+        added |= {names.POD_GROUP_NAME: membership.workload, names.PREBUILT_WORKLOAD: membership.workload}
+    return JoinPod(pod, {"metadata": {"uid": pod.metadata.uid, "annotations": annotations, "labels": added}})

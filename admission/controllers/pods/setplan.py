@@ -43,15 +43,16 @@ from admission.controllers.jobs.workload import (
     wanted_spec,
 )
 from admission.controllers.pods.orphaned_pods import kept_names, leaves_its_pods
+from admission.controllers.pods.set_metadata import annotations_of_set, corrected, owner_reference
 from admission.controllers.pods.set_slices import NextNames, acting, chain_of, dropped, example_of, resized, settled
-from admission.controllers.pods.setactions import NOTHING, JoinPod, SetPlan, joining
+from admission.controllers.pods.setactions import NOTHING, JoinPod, SetPlan, following, joining
 from admission.integrations.names import workload_name
 from admission.integrations.pod import QueuedPod
 from admission.integrations.replica_groups import PodMembership, ReplicaGroup
 from admission.integrations.sets import SetKind
 from api import names
 from api.errors import InvalidObject
-from api.meta import ObjectMeta, OwnerReference, is_true
+from api.meta import ObjectMeta, is_true
 from api.workloads import ReclaimablePod, Workload
 
 NO_POD: Final = (
@@ -74,8 +75,8 @@ def plan_set(
 ) -> SetPlan:
     """Returns the set's plan.
 
-    `workloads` have the set as controller; `is_made` reports whether a Workload of that name was created and not yet seen;
-    `behind` are Workloads of its pods without a controller (`is_left_behind`).
+    `workloads` have the set as owner; `is_made` reports whether a Workload of that name was created and not yet seen;
+    `behind` are Workloads of its pods without an owner (`is_left_behind`).
     """
     if leaves_its_pods(obj):
         return NOTHING
@@ -133,7 +134,8 @@ class _SetPlanner:
             return self._in_slices(groups[0], workloads, is_made)
         names_of, taken = kept_names(groups, self._memberships, workloads, behind)
         if taken:
-            return SetPlan(tuple(patch for workload in taken for patch in adopted(workload, self._owner())))
+            owner = owner_reference(self._kind, self._obj)
+            return SetPlan(tuple(patch for workload in taken for patch in adopted(workload, owner)))
         groups = tuple(replace(group, workload=names_of.get(group.workload, group.workload)) for group in groups)
         self._rename(names_of)
         result, known = NOTHING, dict(left)
@@ -235,17 +237,6 @@ class _SetPlanner:
 
     # ---- one group
 
-    def _owner(self) -> OwnerReference:
-        meta, kind = self._obj["metadata"], self._kind.resource
-        return OwnerReference(
-            api_version=kind.api_version,
-            kind=kind.kind,
-            name=meta["name"],
-            uid=meta.get("uid", ""),
-            controller=True,
-            block_owner_deletion=True,
-        )
-
     def _group(self, group: ReplicaGroup, workload: Workload | None) -> SetPlan:
         if workload is None:
             return NOTHING if group.on_hold else self._created(group)
@@ -253,6 +244,9 @@ class _SetPlanner:
             return self._plan_deletion(workload)
         if is_true(workload.status.conditions, names.FINISHED):
             return NOTHING
+        return SetPlan(corrected(self._kind, self._obj, group.index, workload)).followed(self._live(group, workload))
+
+    def _live(self, group: ReplicaGroup, workload: Workload) -> SetPlan:
         if group.on_hold:
             return self._plan_on_hold(workload)
         if is_true(workload.status.conditions, names.QUOTA_RESERVED):
@@ -271,11 +265,11 @@ class _SetPlanner:
             "labels": uid_label(meta.get("uid", "")),
             "annotations": {
                 **copied_annotations(self._obj, self._context),
-                names.COMPONENT_INDEX: str(group.index),
+                **annotations_of_set(self._kind, self._obj, group.index),
                 **slice_of,
             },
             "finalizers": (names.IN_USE_FINALIZER,),
-            "owner_references": (self._owner(),),
+            "owner_references": (owner_reference(self._kind, self._obj),),
         }
         try:
             spec = wanted_spec(self._obj, None, group.pod_sets, self._context)
@@ -364,8 +358,21 @@ class _SetPlanner:
             workload = workloads.get(membership.workload)
             if workload is None or workload.metadata.deletion_timestamp or membership.workload not in totals:
                 continue
-            if pod.gated and not pod.group and not pod.deleted and not pod.terminated:
-                yield joining(pod, membership, totals[membership.workload])
+            if pod.deleted or pod.terminated:
+                continue
+            if pod.gated and not pod.group:
+                yield joining(pod, membership, totals[membership.workload], self._labels())
+            elif pod.group == membership.workload and pod.labels.get(names.QUEUE_NAME_LABEL) != self._queue():
+                yield following(pod, self._queue())
+
+    def _queue(self) -> str | None:
+        return labels_of(self._obj).get(names.QUEUE_NAME_LABEL)
+
+    def _labels(self) -> dict[str, str]:
+        """Returns the labels that the set passes to its pods; its templates do not contain them."""
+        own = labels_of(self._obj)
+        passed = {key: own[key] for key in (names.QUEUE_NAME_LABEL, names.PRIORITY_CLASS_LABEL) if key in own}
+        return {names.MANAGED_LABEL: "true", **passed}
 
 
 def _classless(error: PriorityClassMissing) -> SetPlan:

@@ -58,7 +58,7 @@ def beyond(pod: QueuedPod, workload: Workload, pod_set: str) -> UnlikePods | Non
     if admitted is None or pod.spec is None:
         return None
     requested, allowed = _requests(pod.spec), effective_requests(pod_spec(admitted.template))
-    of_set = any(owner.controller and owner.name == pod.owner for owner in workload.metadata.owner_references)
+    of_set = workload.owner is not None and workload.owner.name == pod.owner
     free = _INJECTED if of_set else ()
     more = [name for name in sorted(requested) if requested[name] > allowed.get(name, 0) and name not in free]
     if not more:

@@ -32,7 +32,7 @@ from api.kube.reconcile import Reconciler
 from api.kube.resources import CONFIG_MAPS, PODS
 from api.kube.store import Change, ChangeType
 from api.meta import is_true, object_key
-from api.names import EVICTED, FINISHED, IS_GROUP_WORKLOAD, SAKKARA_GROUP_ANNOTATION
+from api.names import EVICTED, FINISHED, SAKKARA_GROUP_ANNOTATION
 from api.sakkara import ConfigMap, read_group
 from api.workloads import Workload
 
@@ -272,7 +272,7 @@ def patch_of(found: ConfigMap, group_result: GroupResult) -> dict[str, Any]:
 
 def _precedence(workload: Workload) -> tuple[bool, bool, str, str]:
     meta = workload.metadata
-    own = IS_GROUP_WORKLOAD in meta.annotations
+    own = workload.of_pod_group
     over = is_true(workload.status.conditions, FINISHED)
     return own, not over, meta.creation_timestamp or "", meta.uid
 
@@ -284,9 +284,7 @@ def _record(found: ConfigMap) -> ResultRecord:
 def _is_over(workload: Workload) -> bool:
     """Reports whether this is a group's own Workload, and ended or evicted."""
     states = workload.status.conditions
-    return IS_GROUP_WORKLOAD in workload.metadata.annotations and (
-        is_true(states, FINISHED) or is_true(states, EVICTED)
-    )
+    return workload.of_pod_group and (is_true(states, FINISHED) or is_true(states, EVICTED))
 
 
 def _alike(old: MemberPod, new: MemberPod) -> bool:

@@ -9,7 +9,7 @@ from typing import Any, Final
 import msgspec
 
 from api.meta import object_key
-from api.names import GANG, IS_GROUP_WORKLOAD, LASTING_CLAIM
+from api.names import GANG, LASTING_CLAIM
 from api.volumes import ClaimPerPod, ClaimSpec
 from api.workloads import Workload
 
@@ -37,7 +37,7 @@ class ClaimUse:
 
 def claim_uses(workload: Workload) -> list[ClaimUse]:
     """Returns the uses in the order of pod sets and volumes, without unreadable volumes: such a pod is never created."""
-    grouped = bool({IS_GROUP_WORKLOAD, GANG} & workload.metadata.annotations.keys())
+    grouped = workload.of_pod_group or GANG in workload.metadata.annotations
     uses = (
         _use(volume, pod_set.name, pod_set.count, grouped and pod_set.count > 1)
         for pod_set in workload.spec.pod_sets

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import base64
 import copy
 from typing import Any
 
+import msgspec
 import pytest
+from msgspec import structs
 
 from admission.webhook import leaderworkerset
+from admission.webhook.endpoints import owner_to_read
+from admission.webhook.lookups import Lookups
+from admission.webhook.review import decode, review
 from admission.webhook.rules import ReviewRules
 from api import names
 from tests.admission.webhook.objects import lookups
 from tests.admission.webhook.test_pod import GATES, made, refused
-from tests.admission.webhook.test_review import answer, body
+from tests.admission.webhook.test_review import answer, body, patched
 
 MUTATE_POD = "/mutate-core-v1-pod"
 STS = "-apps-v1-statefulset"
@@ -60,31 +66,93 @@ def a_group_set(
     }
 
 
-MARKS = {
-    names.POD_GROUP_FAST_ADMISSION: "true",
-    names.POD_GROUP_SERVING: "true",
-}
+MARK = {names.POD_SUSPENDING_PARENT: "statefulset"}
 
 
 @pytest.mark.parametrize("operation", ["CREATE", "UPDATE"])
-def test_a_statefulset_marks_its_template_and_its_pods_are_held(operation: str) -> None:
+def test_a_statefulset_marks_its_template_as_kueue_does(operation: str) -> None:
     asked = a_set(labels={names.PRIORITY_CLASS_LABEL: "high"}, annotations={names.REQUIRED_TOPOLOGY: "rack"})
-    template = made(f"/mutate{STS}", asked, operation=operation, old=a_set())["spec"]["template"]
-    meta = template["metadata"]
-    assert meta["labels"] == {"app": "a", names.QUEUE_NAME_LABEL: "team", names.PRIORITY_CLASS_LABEL: "high"}
-    assert meta["annotations"] == {
-        **MARKS,
-        names.REQUIRED_TOPOLOGY: "rack",
-        names.POD_SUSPENDING_PARENT: "statefulset",
+    meta = made(f"/mutate{STS}", asked, operation=operation, old=a_set())["spec"]["template"]["metadata"]
+    assert meta == {"labels": {"app": "a"}, "annotations": {names.REQUIRED_TOPOLOGY: "rack", **MARK}}
+
+
+EARLIER = {
+    "labels": {"app": "a", names.QUEUE_NAME_LABEL: "team", names.PRIORITY_CLASS_LABEL: "high"},
+    "annotations": {
+        **MARK,
+        names.POD_GROUP_FAST_ADMISSION: "true",
+        names.POD_GROUP_SERVING: "true",
         names.POD_GROUP_INDEX_SOURCE: names.STATEFULSET_POD_INDEX,
-    }
-    meta = copy.deepcopy(meta)
-    meta["labels"][names.STATEFULSET_POD_INDEX] = "2"
-    pod = made(MUTATE_POD, {"metadata": {"name": "s-2", **meta}, "spec": template["spec"]})
-    assert pod["spec"]["schedulingGates"] == GATES
-    assert pod["metadata"]["labels"][names.POD_GROUP_INDEX_LABEL] == "2"
-    assert names.MANAGED_LABEL not in pod["metadata"]["labels"]
-    assert "finalizers" not in pod["metadata"]
+    },
+}
+OF_OLD_KUEUE = {
+    "labels": {"app": "a", names.QUEUE_NAME_LABEL: "team", names.POD_GROUP_NAME: "statefulset-s-12345"},
+    "annotations": {**MARK, names.POD_GROUP_TOTAL_COUNT: "3", names.POD_GROUP_FAST_ADMISSION: "true"},
+}
+
+
+@pytest.mark.parametrize(
+    "marked",
+    [
+        pytest.param({"labels": {"app": "a"}, "annotations": MARK}, id="Kueue"),
+        pytest.param(OF_OLD_KUEUE, id="an earlier Kueue"),
+        pytest.param(EARLIER, id="an earlier release"),
+    ],
+)
+def test_a_marked_template_stays_as_it_is_since_a_change_would_restart_all_pods(marked: Obj) -> None:
+    stored = a_set(labels={names.PRIORITY_CLASS_LABEL: "high"})
+    stored["spec"]["template"]["metadata"] = marked
+    asked = copy.deepcopy(stored)
+    asked["metadata"]["annotations"] = {"team": "ours"}
+    assert made(f"/mutate{STS}", asked, operation="UPDATE", old=stored) == asked
+
+
+def test_a_group_written_into_a_stored_template_goes() -> None:
+    stored = a_set(annotations=MARK)
+    asked = a_set(annotations={**MARK, names.POD_GROUP_TOTAL_COUNT: "9"}, marks={names.POD_GROUP_NAME: "other"})
+    meta = made(f"/mutate{STS}", asked, operation="UPDATE", old=stored)["spec"]["template"]["metadata"]
+    assert meta == {"labels": {"app": "a"}, "annotations": MARK}
+
+
+STORED: Obj = {"metadata": {"name": "s", "uid": "set-uid", "labels": {names.QUEUE_NAME_LABEL: "team"}}}
+GROUPS: Obj = {"metadata": {"name": "l", "uid": "any", "labels": {names.QUEUE_NAME_LABEL: "team"}}}
+OF_GROUP = {names.POD_SUSPENDING_PARENT: "leaderworkerset.x-k8s.io/leaderworkerset"}
+
+
+def a_pod(marks: dict[str, str], labels: dict[str, str]) -> Obj:
+    owner = {"apiVersion": "apps/v1", "kind": "StatefulSet", "name": "s", "uid": "set-uid", "controller": True}
+    meta = {"name": "s-2", "namespace": "ns", "labels": labels, "annotations": marks, "ownerReferences": [owner]}
+    return {"metadata": meta, "spec": {"containers": [{"name": "c"}]}}
+
+
+@pytest.mark.parametrize(
+    ("pod", "stored", "queue"),
+    [
+        pytest.param(a_pod(MARK, {}), STORED, "team", id="StatefulSet"),
+        pytest.param(a_pod(OF_GROUP, {names.LWS_NAME: "l"}), GROUPS, "team", id="LeaderWorkerSet of an earlier Kueue"),
+        pytest.param(a_pod(MARK, {}), {"metadata": {**STORED["metadata"], "uid": "new"}}, None, id="another set now"),
+        pytest.param(a_pod(MARK, {}), {"metadata": {"name": "s", "uid": "set-uid"}}, None, id="a set without a queue"),
+        pytest.param(a_pod(MARK, {}), None, None, id="no set"),
+    ],
+)
+def test_a_pod_of_a_marked_template_gets_its_sets_queue_and_is_held(pod: Obj, stored: Any, queue: str | None) -> None:
+    request = decode(body(pod))
+    claimed = owner_to_read(MUTATE_POD, request, ReviewRules())
+    assert claimed is not None
+    assert claimed.name in ("s", "l")
+    reply = review(MUTATE_POD, structs.replace(request, owner=stored), Lookups(), ReviewRules())["response"]
+    assert reply["allowed"]
+    patch = msgspec.json.decode(base64.b64decode(reply["patch"])) if "patch" in reply else []
+    held = patched(pod, patch)
+    assert held["metadata"]["labels"].get(names.QUEUE_NAME_LABEL) == queue
+    assert held["spec"].get("schedulingGates") == (GATES if queue else None)
+    assert "finalizers" not in held["metadata"]
+
+
+def test_a_pod_that_names_its_queue_itself_asks_for_no_set() -> None:
+    pod = a_pod(MARK, {names.QUEUE_NAME_LABEL: "team"})
+    assert owner_to_read(MUTATE_POD, decode(body(pod)), ReviewRules()) is None
+    assert made(MUTATE_POD, pod)["spec"]["schedulingGates"] == GATES
 
 
 def test_what_another_sets_group_left_in_a_template_goes() -> None:
@@ -103,11 +171,9 @@ def test_a_template_that_names_a_gang_keeps_to_it() -> None:
 
 def test_a_leaderworkerset_marks_both_templates_and_workers_begin_at_1() -> None:
     templates = made(f"/mutate{LWS}", a_group_set(leader=a_template()))["spec"]["leaderWorkerTemplate"]
-    marks = {
-        **MARKS,
-        names.POD_SUSPENDING_PARENT: "leaderworkerset.x-k8s.io/leaderworkerset",
-        names.POD_GROUP_INDEX_SOURCE: names.LWS_WORKER_INDEX,
-    }
+    marks = {**OF_GROUP, names.POD_GROUP_SERVING: "true"}
+    for part in ("leaderTemplate", "workerTemplate"):
+        assert templates[part]["metadata"]["labels"][names.QUEUE_NAME_LABEL] == "team"
     assert templates["leaderTemplate"]["metadata"]["annotations"] == marks
     assert templates["workerTemplate"]["metadata"]["annotations"] == {**marks, names.POD_INDEX_OFFSET: "1"}
 
@@ -326,7 +392,7 @@ def test_a_leaderworkerset_without_a_queue_gets_the_namespaces_own_when_it_is_ma
     asked = a_group_set(queue="")
     if stored:
         asked["metadata"]["uid"] = "u"
-    leaderworkerset.set_defaults(asked, "ns", lookups(default_queue=True), ReviewRules())
+    leaderworkerset.set_defaults(asked, {}, "ns", lookups(default_queue=True), ReviewRules())
     assert asked["metadata"]["labels"].get(names.QUEUE_NAME_LABEL) == queue
     template = asked["spec"]["leaderWorkerTemplate"]["workerTemplate"]["metadata"]
     assert template["labels"].get(names.QUEUE_NAME_LABEL) == queue

@@ -45,8 +45,9 @@ def planned(obj: Obj, workloads: list[Workload], pods: list[QueuedPod], behind: 
 
 
 def taken_over(workload: Workload) -> Workload:
-    owner = only(the_next()).metadata.owner_references
-    return workload.model_copy(update={"metadata": workload.metadata.model_copy(update={"owner_references": owner})})
+    new = only(the_next()).metadata
+    update = {"owner_references": new.owner_references, "labels": new.labels}
+    return workload.model_copy(update={"metadata": workload.metadata.model_copy(update=update)})
 
 
 def test_while_its_set_leaves_it_nothing_is_done() -> None:
@@ -67,12 +68,12 @@ def test_it_is_its_pods_and_ends_with_them() -> None:
     assert isinstance(free, PatchWorkload)
 
 
-def test_the_next_set_becomes_its_controller() -> None:
+def test_the_next_set_becomes_its_owner() -> None:
     workload = left_behind()
     (action,) = planned(the_next(), [], [a_pod(0, workload.metadata.name)], [workload]).actions
     assert isinstance(action, PatchWorkload)
     (owner,) = action.patch["metadata"]["ownerReferences"]
-    assert (owner["name"], owner["uid"], owner["controller"]) == ("s", "next-uid", True)
+    assert owner == {"apiVersion": "apps/v1", "kind": "StatefulSet", "name": "s", "uid": "next-uid"}
 
 
 def test_an_adopted_workload_keeps_its_name_and_a_new_pod_gets_it() -> None:

@@ -9,7 +9,9 @@ import pytest
 
 from admission.controllers import conditions
 from admission.controllers.actions import CreateWorkload, DeleteWorkload, PatchWorkload, SetStatus
+from admission.controllers.caches import owner_uid
 from admission.controllers.jobs.context import JobContext, JobOptions
+from admission.controllers.pods.pod_indexes import keys_of
 from admission.controllers.pods.setactions import JoinPod, SetPlan
 from admission.controllers.pods.setplan import plan_gone, plan_set
 from admission.integrations.leaderworkerset import MOST_GROUPS, LeaderWorkerSet
@@ -17,7 +19,7 @@ from admission.integrations.pod import QueuedPod
 from admission.integrations.sets import SetKind
 from admission.integrations.statefulset import StatefulSet
 from api import names
-from api.meta import find_condition, is_true
+from api.meta import ObjectMeta, OwnerReference, find_condition, is_true
 from api.queues import WorkloadPriorityClass
 from api.workloads import Admission, PodSetAssignment, ReclaimablePod, Workload
 from tests.admission.integrations.pods import read, wire
@@ -115,9 +117,15 @@ def test_a_statefulset_is_one_workload_of_all_its_pods(replicas: int | None, cou
     assert found.metadata.name.startswith("statefulset-s-")
     assert found.metadata.namespace == "ns"
     (owner,) = found.metadata.owner_references
-    assert (owner.kind, owner.name, owner.uid, owner.controller) == ("StatefulSet", "s", "set-uid", True)
+    assert owner.to_wire() == {"apiVersion": "apps/v1", "kind": "StatefulSet", "name": "s", "uid": "set-uid"}
     assert found.metadata.finalizers == (names.IN_USE_FINALIZER,)
-    assert found.metadata.annotations == {names.COMPONENT_INDEX: "0"}
+    assert found.metadata.labels == {names.JOB_UID_LABEL: "set-uid"}
+    assert found.metadata.annotations == {
+        names.IS_GROUP_WORKLOAD: "true",
+        names.JOB_OWNER_GVK: "apps/v1, Kind=StatefulSet",
+        names.JOB_OWNER_NAME: "s",
+        names.COMPONENT_INDEX: "0",
+    }
     assert found.spec.queue_name == "q"
     (pods,) = found.spec.pod_sets
     assert (pods.name, pods.count) == ("main", count)
@@ -200,7 +208,12 @@ def test_pods_get_their_group_once_its_workload_exists() -> None:
     name = workload.metadata.name
     assert join.patch["metadata"] == {
         "uid": "uid-s-0",
-        "labels": {names.POD_GROUP_NAME: name, names.PREBUILT_WORKLOAD: name},
+        "labels": {
+            names.MANAGED_LABEL: "true",
+            names.QUEUE_NAME_LABEL: "q",
+            names.POD_GROUP_NAME: name,
+            names.PREBUILT_WORKLOAD: name,
+        },
         "annotations": {
             names.POD_GROUP_NAME: name,
             names.PREBUILT_WORKLOAD: name,
@@ -208,6 +221,7 @@ def test_pods_get_their_group_once_its_workload_exists() -> None:
             names.POD_GROUP_FAST_ADMISSION: "true",
             names.POD_GROUP_SERVING: "true",
             names.ROLE_HASH: "main",
+            names.POD_GROUP_INDEX_SOURCE: names.STATEFULSET_POD_INDEX,
         },
     }
 
@@ -216,8 +230,76 @@ def test_a_name_too_long_for_a_label_goes_into_the_annotation() -> None:
     obj = a_set()
     obj["metadata"]["name"] = "s" * 70
     (join,) = planned(obj, [only(obj)], [a_pod()]).joins()
-    assert "labels" not in join.patch["metadata"]
+    assert not {names.POD_GROUP_NAME, names.PREBUILT_WORKLOAD} & join.patch["metadata"]["labels"].keys()
     assert join.patch["metadata"]["annotations"][names.POD_GROUP_NAME].startswith("statefulset-sss")
+
+
+def test_pods_of_a_group_follow_their_set_to_another_queue() -> None:
+    workload = only(a_set(queue="other"))
+    marks = {names.POD_SUSPENDING_PARENT: STS.framework, names.POD_GROUP_NAME: workload.metadata.name}
+    pod = read(wire("s-0", labels={names.QUEUE_NAME_LABEL: "q"}, annotations=marks))
+    (join,) = planned(a_set(queue="other"), [workload], [pod]).joins()
+    assert join.patch["metadata"] == {"uid": "uid-s-0", "labels": {names.QUEUE_NAME_LABEL: "other"}}
+
+
+# ---- what Kueue or an earlier release made
+
+
+def of_kueue(workload: Workload, *pods: str, index: bool = False, name: str = "") -> Workload:
+    """As Kueue writes it: each of its pods is an owner too."""
+    meta = workload.metadata
+    owners = (*meta.owner_references, *(OwnerReference(api_version="v1", kind="Pod", name=p, uid=p) for p in pods))
+    annotations = {key: value for key, value in meta.annotations.items() if index or key != names.COMPONENT_INDEX}
+    update = {"owner_references": owners, "annotations": annotations, "name": name or meta.name}
+    return workload.model_copy(update={"metadata": meta.model_copy(update=update)})
+
+
+def of_an_earlier_release(workload: Workload) -> Workload:
+    (owner,) = workload.metadata.owner_references
+    owner = owner.model_copy(update={"controller": True, "block_owner_deletion": True})
+    update = {"owner_references": (owner,), "annotations": {names.COMPONENT_INDEX: "0"}}
+    return workload.model_copy(update={"metadata": workload.metadata.model_copy(update=update)})
+
+
+def after(workload: Workload, patch: PatchWorkload) -> Workload:
+    meta = patch.patch["metadata"]
+    merged = workload.metadata.to_wire()
+    merged |= {key: meta[key] for key in ("ownerReferences",) if key in meta}
+    merged["annotations"] = {**merged.get("annotations", {}), **meta.get("annotations", {})}
+    return workload.model_copy(update={"metadata": ObjectMeta.from_wire(merged)})
+
+
+@pytest.mark.parametrize(
+    "stored",
+    [
+        pytest.param(of_kueue(only(a_set()), "s-0", "s-1"), id="Kueue"),
+        pytest.param(of_kueue(only(a_set()), name="statefulset-s-legacy"), id="an earlier Kueue, with another name"),
+        pytest.param(of_an_earlier_release(only(a_set())), id="an earlier release"),
+    ],
+)
+def test_a_stored_workload_of_a_set_is_taken_over_and_gets_todays_marks(stored: Workload) -> None:
+    (patch,) = planned(a_set(), [admitted(stored)], []).actions
+    assert isinstance(patch, PatchWorkload)
+    assert patch.patch.keys() == {"metadata"}
+    then = after(admitted(stored), patch)
+    fresh = only(a_set()).metadata
+    assert then.metadata.annotations == fresh.annotations
+    assert then.metadata.owner_references[0].to_wire() == fresh.owner_references[0].to_wire()
+    assert then.metadata.owner_references[1:] == stored.metadata.owner_references[1:]
+    assert planned(a_set(), [then], []).actions == ()
+
+
+def test_each_group_of_kueues_leaderworkerset_keeps_its_workload_and_a_new_one_gets_its_own() -> None:
+    stored = [of_kueue(workload, index=True) for workload in created(a_group_set(2))]
+    (new,) = planned(a_group_set(3), [admitted(workload) for workload in stored]).actions
+    assert isinstance(new, CreateWorkload)
+    assert new.workload.metadata.annotations[names.COMPONENT_INDEX] == "2"
+
+
+@pytest.mark.parametrize("stored", [of_kueue(only(a_set()), "s-0"), only(a_set())], ids=["Kueue", "ours"])
+def test_a_sets_workload_is_its_own_and_no_pod_groups(stored: Workload) -> None:
+    assert owner_uid(stored) == "set-uid"
+    assert keys_of(stored) == []
 
 
 def test_ordinals_with_another_start_are_reported() -> None:
