@@ -9,7 +9,7 @@ that Kueue started without a topology) the pod's controllers lead to the Workloa
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
 from typing import Final
 
@@ -38,10 +38,10 @@ class Belonging:
     def __init__(self, view: View) -> None:
         self._view = view
 
-    def foreign(self, nodes: Mapping[str, str]) -> Iterator[PodFacts]:
-        """Yields the pods on these nodes that belong to no admitted workload, DaemonSet or node, in the order of the view."""
+    def foreign(self, chosen: Callable[[PodFacts], bool]) -> Iterator[PodFacts]:
+        """Yields the chosen pods that belong to no admitted workload, DaemonSet or node, in the order of the view."""
         claimed: set[_Key] = set()
-        suspects = [pod for pod in self._view.pods if pod.node in nodes and not self._may_stay(pod)]
+        suspects = [pod for pod in self._view.pods if chosen(pod) and not self._may_stay(pod)]
         for pod in suspects:
             claimed |= self._claims.get(id(pod), frozenset())
         placed = {id(pod) for key in sorted(claimed) for pod in self._placed(key)}

@@ -10,7 +10,9 @@ import msgspec
 from api.meta import parse_time
 from api.names import (
     MANAGED_LABEL,
+    POD_SUSPENDING_PARENT,
     PODSET_LABEL,
+    QUEUE_NAME_LABEL,
     TOPOLOGY_PODSET,
     TOPOLOGY_WORKLOAD,
     WORKLOAD_ANNOTATION,
@@ -76,7 +78,8 @@ class PodFacts(msgspec.Struct, frozen=True, gc=False):
 
     `workload` is the name of the Workload that an annotation names, `pod_set` that of the pod set; `managed` means that a label
     says that it is of a workload. Anybody can write all three. `owner` is its controller. `mirror` means that it says to be the
-    image of a static pod. `until` is the end of its grace period in epoch seconds, 0 while it is not being deleted.
+    image of a static pod. `until` is the end of its grace period in epoch seconds, 0 while it is not being deleted. `queue`
+    says what queues it: its queue, or the kind of set that does; empty if nothing says so.
     """
 
     namespace: str
@@ -89,6 +92,7 @@ class PodFacts(msgspec.Struct, frozen=True, gc=False):
     owner: Owner | None = None
     mirror: bool = False
     until: float = 0.0
+    queue: str = ""
 
 
 def pod_facts(pod: ListedPod) -> PodFacts | None:
@@ -110,7 +114,14 @@ def pod_facts(pod: ListedPod) -> PodFacts | None:
         next((owner for owner in meta.owner_references if owner.controller and owner.could_exist), None),
         _MIRROR in marks,
         _seconds(meta.deletion_timestamp),
+        intern(_queue(meta)),
     )
+
+
+def _queue(meta: PodMeta) -> str:
+    queue, kind = meta.labels.get(QUEUE_NAME_LABEL), meta.annotations.get(POD_SUSPENDING_PARENT)
+    found = f"queue {queue}" if queue else f"its {kind}" if kind else ""
+    return _name(found)
 
 
 def _name(text: str) -> str:

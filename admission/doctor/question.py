@@ -13,4 +13,5 @@ class Question(StrEnum):
     CONVERSION = "a conversion by the webhook"
     OWNERS = "owners of Workloads"
     POD_OWNERS = "owners of pods"
+    OUR_PODS = "pods of the processes"
     UNMANAGED = "objects of other kinds that name a queue"

@@ -21,6 +21,7 @@ from admission.doctor.pod_owners import follow
 from admission.doctor.question import Question
 from admission.doctor.unmanaged import unmanaged_objects
 from admission.doctor.view import Obj, View, name_of, namespace_of
+from admission.doctor.waiting_pods import PodOfOurs, why_it_waits
 from admission.integrations.owners import owner_resources
 from api.errors import ApiError, NotFound, StowageError
 from api.kube.access import ACCESS_REVIEWS
@@ -99,6 +100,7 @@ async def look(
         Question.OWNERS: reader.owners,
         Question.POD_OWNERS: reader.pod_owners,
         Question.UNMANAGED: reader.unmanaged,
+        Question.OUR_PODS: reader.our_pods,
     }
     for question in (each for each in wanted if isinstance(each, Question)):
         await reader.guarded(question, answers[question])
@@ -287,6 +289,12 @@ class _Reader:
         if looked.gap:
             self._gaps[Question.POD_OWNERS] = looked.gap
 
+    async def our_pods(self) -> None:
+        """Reads why pods of Stowage do not run."""
+        decode = msgspec.json.Decoder(PodOfOurs).decode
+        pods = [decode(raw) async for raw in self._all(PODS, self._view.namespace)]
+        self._view.held_up = {pod.metadata.name: why for pod in pods if (why := why_it_waits(pod))}
+
     async def unmanaged(self) -> None:
         """Finds objects that name a queue and are of a kind that Stowage does not manage."""
         declared = {(kind.group, kind.kind) for kind in await self._declared()}
@@ -320,11 +328,13 @@ def _slim(resource: Resource, obj: Obj, namespace: str) -> Obj:
     if resource is WORKLOADS:
         sizes = [{"name": each.get("name"), "count": each.get("count", 1)} for each in spec.get("podSets") or ()]
         kept = ("conditions", "admission", "unhealthyNodes")
-        obj["spec"], obj["status"] = {"podSets": sizes}, {key: status[key] for key in kept if key in status}
+        obj["spec"] = {"podSets": sizes, "queueName": spec.get("queueName") or ""}
+        obj["status"] = {key: status[key] for key in kept if key in status}
     elif resource is DAEMON_SETS:
         obj["spec"], obj["status"] = {}, {}
     elif resource is NODES:
-        obj["spec"], obj["status"] = {}, {"allocatable": status.get("allocatable") or {}}
+        kept_spec = {"unschedulable": True} if spec.get("unschedulable") else {}
+        obj["spec"], obj["status"] = kept_spec, {"allocatable": status.get("allocatable") or {}}
     elif resource is CRDS and spec.get("group") not in _CHECKED_GROUPS:
         for version in spec.get("versions") or ():
             version.pop("schema", None)

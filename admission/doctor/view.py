@@ -40,7 +40,8 @@ class View:
     what part of it could not; `cut` lists kinds of which only the first objects were read. `refused` are rights that a process
     lacks. `answers` has the error of each question to the webhook, empty if it answered. `owners` maps (group, kind) to the
     UIDs that exist, None if the kind is not served. `parents` maps the UID of a pod's owner to that of its own controller,
-    empty if it has none; `unfollowed` has the UIDs of owners that were not looked up.
+    empty if it has none; `unfollowed` has the UIDs of owners that were not looked up. `held_up` says of each pod of Stowage
+    that does not run why, by its name.
     """
 
     namespace: str
@@ -58,6 +59,7 @@ class View:
     parents: Mapping[str, str] = field(default_factory=dict)
     unfollowed: frozenset[str] = frozenset()
     unmanaged: Sequence[Unmanaged] = ()
+    held_up: Mapping[str, str] = field(default_factory=dict)
 
     def of(self, resource: Resource) -> Sequence[Obj]:
         """Returns the objects of a kind, sorted by namespace and name; none if the kind is not served."""

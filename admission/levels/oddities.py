@@ -37,6 +37,29 @@ def missing_levels(node: LabelledNode, levels: Sequence[str]) -> list[str]:
     return [level for level in levels if not node.labels.get(level)]
 
 
+def widest_first(nodes: Sequence[LabelledNode], levels: Sequence[str]) -> tuple[str, ...]:
+    """Returns the levels with each one moved behind those that contain its domains, as far as the nodes show it.
+
+    A level is wider than another one if each domain of the other lies in one of its own, and one of its own has several.
+    """
+    order = list(levels)
+    for _ in levels:
+        swapped = False
+        for at, (first, second) in enumerate(itertools.pairwise(order)):
+            if HOSTNAME_LABEL not in (first, second) and _is_wider(nodes, second, first):
+                order[at : at + 2] = [second, first]
+                swapped = True
+        if not swapped:
+            break
+    return tuple(order)
+
+
+def _is_wider(nodes: Sequence[LabelledNode], wide: str, narrow: str) -> bool:
+    pairs = {(w, n) for node in nodes if (w := node.labels.get(wide)) and (n := node.labels.get(narrow))}
+    wides, narrows = {w for w, _ in pairs}, {n for _, n in pairs}
+    return len(pairs) == len(narrows) > len(wides)
+
+
 def as_value(name: str) -> str:
     """Returns a node's name as a value of a label, which is shorter than names may be."""
     if len(name) <= _LONGEST_VALUE:

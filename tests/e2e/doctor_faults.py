@@ -22,7 +22,7 @@ from api.names import (
 )
 from tests.builders import pod_template
 from tests.e2e.doctor_site import OURS, Kubelet, Obj, kueue
-from tests.scenarios.site import BLOCK, eventually
+from tests.scenarios.site import BLOCK, RACK, eventually
 
 Breaks = Callable[[Kubelet], Any]
 
@@ -119,6 +119,31 @@ def disguise(kubelet: Kubelet) -> None:
     creates({**FOREIGN_POD, "metadata": {**STRANGER, "name": "disguised", **marks}})(kubelet)
 
 
+def unguarded(*objects: Obj) -> Breaks:
+    """Creates objects while nobody has the API server ask the webhook."""
+    resource = f"mutatingwebhookconfiguration/{MUTATING}"
+
+    def change(kubelet: Kubelet) -> None:
+        stored = json.loads(kubelet.cluster.kubectl("get", resource, "-o", "json"))
+        kubelet.cluster.kubectl("delete", resource)
+        creates(*objects)(kubelet)
+        meta = {key: stored["metadata"][key] for key in ("name", "labels")}
+        kubelet.cluster.kubectl("create", "-f", "-", stdin=yaml.safe_dump({**stored, "metadata": meta}))
+
+    return change
+
+
+def devices(**amounts: int) -> Breaks:
+    """The nodes report so many devices."""
+
+    def change(kubelet: Kubelet) -> None:
+        for name, amount in amounts.items():
+            status = {name_: {"nvidia.com/gpu": str(amount)} for name_ in ("capacity", "allocatable")}
+            patch("node", name, {"status": status}, "--subresource=status")(kubelet)
+
+    return change
+
+
 async def declares(kubelet: Kubelet) -> None:
     creates(TRAIN_CRD)(kubelet)
     kubelet.cluster.kubectl("wait", "--for=condition=Established", "crd/trains.example.com")
@@ -150,6 +175,19 @@ def config(addition: str) -> Breaks:
     return change
 
 
+MUTATING = "stowage-mutating-webhook-configuration"
+QUEUED_POD = {
+    "apiVersion": "v1",
+    "kind": "Pod",
+    "metadata": {"name": "slipped", "namespace": "default", "labels": {f"{GROUP}/queue-name": "research"}},
+    "spec": {**pod_template()["spec"], "nodeName": "n5"},
+}
+MISSPELT = {
+    "apiVersion": "batch/v1",
+    "kind": "Job",
+    "metadata": {"name": "misspelt", "namespace": "default", "labels": {f"{GROUP}/queue-name": "reserch"}},
+    "spec": {"template": pod_template()},
+}
 FIRST_QUOTA = "/spec/resourceGroups/0/flavors/0"
 HELD = {"spec": {"holderIdentity": "ghost", "leaseDurationSeconds": 3600}}
 CASES = [
@@ -281,6 +319,64 @@ CASES = [
         "jobkinds-inactive",
         "JobKind ghosts.example.com",
         id="a JobKind's kind is not served",
+    ),
+    pytest.param(
+        unguarded(QUEUED_POD), "pods-without-admission", "Pod default/slipped", id="a pod runs that nobody admitted"
+    ),
+    pytest.param(
+        patch(
+            "clusterqueue",
+            "services",
+            [
+                {"op": "add", "path": "/spec/resourceGroups/0/coveredResources/-", "value": "memori"},
+                {
+                    "op": "add",
+                    "path": f"{FIRST_QUOTA}/resources/-",
+                    "value": {"name": "memori", "nominalQuota": "1000"},
+                },
+            ],
+        ),
+        "quotas-without-resource",
+        "ClusterQueue services",
+        id="no node has a resource",
+    ),
+    pytest.param(
+        patch(
+            "clusterqueue",
+            "services",
+            [{"op": "replace", "path": f"{FIRST_QUOTA}/resources/0/nominalQuota", "value": "64000"}],
+        ),
+        "quotas-far-above-nodes",
+        "ClusterQueue services",
+        id="a quota is far above its nodes",
+    ),
+    pytest.param(
+        patch(
+            "clusterqueue",
+            "guests",
+            [{"op": "replace", "path": f"{FIRST_QUOTA}/resources/0/nominalQuota", "value": "128"}],
+        ),
+        "quotas-promise-too-much",
+        "ResourceFlavor train",
+        id="more is promised than there is",
+    ),
+    pytest.param(
+        patch("clusterqueue", "services", {"spec": {"cohortName": "alle"}}),
+        "cohorts-alone",
+        "ClusterQueue services",
+        id="a cohort's name refers to nothing",
+    ),
+    pytest.param(
+        creates(MISSPELT), "workloads-without-queue", "Job default/misspelt", id="a queue's name refers to nothing"
+    ),
+    pytest.param(
+        patch("topology", "racks", {"spec": {"levels": [{"nodeLabel": key} for key in (RACK, BLOCK, HOSTNAME_LABEL)]}}),
+        "levels-out-of-order",
+        "Topology racks",
+        id="levels are in the wrong order",
+    ),
+    pytest.param(
+        devices(n0=0, n1=0, n2=0, n3=8), "nodes-without-devices", f"{RACK} r1", id="a rack's devices are gone"
     ),
 ]
 """Each leaves a site where nothing is wrong, if not the same."""

@@ -49,7 +49,17 @@ def _deployments(view: View) -> Iterator[Finding]:
             scale = view.command("-n", view.namespace, "scale", f"deployment/{name}", "--replicas=2")
             yield Finding(f"Deployment {name}", "has 0 replicas", scale)
         elif not available:
-            yield Finding(f"Deployment {name}", f"has 0 of {wanted} replicas available", restart(view, name))
+            yield _unavailable(view, name, f"has 0 of {wanted} replicas available")
+
+
+def _unavailable(view: View, name: str, what: str) -> Finding:
+    """Returns the finding of a Deployment without available pods. A restart helps unless a new pod would wait as well."""
+    pod = next((each for each in sorted(view.held_up) if each.startswith(f"{name}-")), None)
+    if pod is None:
+        return Finding(f"Deployment {name}", what, restart(view, name))
+    describe = view.command("-n", view.namespace, "describe", "pod", pod)
+    command = f"# a restart does not help: mend what the pod's events name: {describe}"
+    return Finding(f"Deployment {name}", f"{what}: Pod {pod} {view.held_up[pod]}", command)
 
 
 def _leases(view: View) -> Iterator[Finding]:
@@ -75,11 +85,12 @@ def _leases(view: View) -> Iterator[Finding]:
 CHECKS: Final = (
     Check(
         "deployments",
-        (DEPLOYMENTS,),
+        (DEPLOYMENTS, Question.OUR_PODS),
         "A Deployment of Stowage is missing, or none of its replicas is available.",
         "Without the webhook no job that names a queue can be created; without the controller nothing is admitted; "
         "without the ungater no admitted pod starts.",
-        "applies the manifests, scales the Deployment to 2, or restarts its pods",
+        "applies the manifests, scales the Deployment to 2, or restarts its pods; of pods that are Pending or whose containers "
+        "wait, says what to look at",
         _deployments,
     ),
     Check(

@@ -115,7 +115,158 @@ def both_with_topologies(objects: Objects) -> None:
     of(objects, kinds.RESOURCE_FLAVORS, "serve")["spec"].update(topologyName="racks")
 
 
+CREDITS = "resources: {transformations: [{input: cpu, strategy: Retain, outputs: {example.com/credits: 1}}]}"
+DEVICE = "nvidia.com/gpu"
+
+
+def add_quota(resource: str, amount: str, settings_: str = "") -> View:
+    """research has quota of one more resource."""
+
+    def change(objects: Objects) -> None:
+        group = of(objects, kinds.CLUSTER_QUEUES, "research")["spec"]["resourceGroups"][0]
+        group["coveredResources"].append(resource)
+        group["flavors"][0]["resources"].append({"name": resource, "nominalQuota": amount})
+        if settings_:
+            objects[kinds.CONFIG_MAPS][0]["data"].update({"admission.yaml": settings_})
+
+    return with_(change)
+
+
+def give(objects: Objects, node: str, amount: str, device: str = DEVICE) -> None:
+    """The node has so many devices."""
+    of(objects, kinds.NODES, node)["status"]["allocatable"][device] = amount
+
+
+def without_devices(objects: Objects, *gone: str) -> None:
+    """Each node of train has 8 devices, these none."""
+    for number in range(4):
+        give(objects, f"n{number}", "0" if f"n{number}" in gone else "8")
+    group = of(objects, kinds.CLUSTER_QUEUES, "research")["spec"]["resourceGroups"][0]
+    group["coveredResources"].append(DEVICE)
+    group["flavors"][0]["resources"].append({"name": DEVICE, "nominalQuota": "32"})
+
+
+def misspelt(objects: Objects) -> None:
+    without_devices(objects)
+    group = of(objects, kinds.CLUSTER_QUEUES, "research")["spec"]["resourceGroups"][0]
+    group["coveredResources"][1] = group["flavors"][0]["resources"][1]["name"] = "nvidia.com/gpus"
+
+
+def out_of_service(objects: Objects) -> None:
+    without_devices(objects, "n3")
+    of(objects, kinds.NODES, "n3")["spec"] = {"unschedulable": True}
+
+
+def asking(queue: str) -> Obj:
+    """The waiting Workload of a Job."""
+    reference = {"apiVersion": "batch/v1", "kind": "Job", "name": "train", "uid": "u1", "controller": True}
+    return named("w", {"queueName": queue, "podSets": []}, namespace="default", ownerReferences=[reference])
+
+
+def reversed_levels(objects: Objects) -> None:
+    levels = of(objects, kinds.TOPOLOGIES, "racks")["spec"]["levels"]
+    levels[0], levels[1] = levels[1], levels[0]
+
+
+def patched(kind: str, name: str, *change: Obj) -> str:
+    """The command that applies these JSON operations."""
+    return shlex.join(["kubectl", "patch", kind, name, "--type=json", "-p", json.dumps(list(change))])
+
+
+def merged(kind: str, name: str, spec: Obj) -> str:
+    return shlex.join(["kubectl", "patch", kind, name, "--type=merge", "-p", json.dumps({"spec": spec})])
+
+
+GROUP_0 = "/spec/resourceGroups/0"
+
+
 CASES: dict[str, Case] = {
+    "a pod runs that its queue should hold": (
+        healthy.view(pods=[PodFacts("a", "p", "n4", queue="queue q")]),
+        "pods-without-admission",
+        "kubectl -n a delete pod p",
+    ),
+    "a pod of a set runs without its gate": (
+        healthy.view(pods=[PodFacts("a", "s-0", "n4", queue="its statefulset")]),
+        "pods-without-admission",
+        "kubectl -n a delete pod s-0",
+    ),
+    "a resource is misspelt": (
+        with_(misspelt),
+        "quotas-without-resource",
+        patched(
+            "clusterqueue",
+            "research",
+            {"op": "replace", "path": f"{GROUP_0}/coveredResources/1", "value": DEVICE},
+            {"op": "replace", "path": f"{GROUP_0}/flavors/0/resources/1/name", "value": DEVICE},
+        ),
+    ),
+    "no node has a resource": (
+        add_quota("example.com/tpu", "8"),
+        "quotas-without-resource",
+        patched(
+            "clusterqueue",
+            "research",
+            {"op": "remove", "path": f"{GROUP_0}/coveredResources/1"},
+            {"op": "remove", "path": f"{GROUP_0}/flavors/0/resources/1"},
+        ),
+    ),
+    "a quota is far above its nodes": (
+        set_(kinds.CLUSTER_QUEUES, "research", f"{QUOTA}|nominalQuota", "6400"),
+        "quotas-far-above-nodes",
+        json_patch("research", {"op": "replace", "path": f"{FIRST}/resources/0/nominalQuota", "value": "128"}),
+    ),
+    "quotas promise more than there is": (
+        set_(kinds.CLUSTER_QUEUES, "guests", f"{QUOTA}|nominalQuota", "128"),
+        "quotas-promise-too-much",
+        json_patch("guests", {"op": "replace", "path": f"{FIRST}/resources/0/nominalQuota", "value": "85333m"})
+        + " && "
+        + json_patch("research", {"op": "replace", "path": f"{FIRST}/resources/0/nominalQuota", "value": "42666m"}),
+    ),
+    "a rack's devices are gone": (
+        with_(lambda objects: without_devices(objects, "n0", "n1", "n2")),
+        "nodes-without-devices",
+        "kubectl cordon n0 n1 n2",
+    ),
+    "a node's devices are gone": (
+        with_(lambda objects: without_devices(objects, "n1")),
+        "nodes-without-devices",
+        "kubectl cordon n1",
+    ),
+    "levels are in the wrong order": (
+        with_(reversed_levels),
+        "levels-out-of-order",
+        merged("topology", "racks", {"levels": [{"nodeLabel": level} for level in (BLOCK, RACK, HOSTNAME_LABEL)]}),
+    ),
+    "a flavor's own levels are in the wrong order": (
+        with_(
+            lambda objects: of(objects, kinds.RESOURCE_FLAVORS, "train").update(
+                spec={"nodeLabels": {POOL: "train"}, "topology": {"levels": [RACK, BLOCK, HOSTNAME_LABEL]}}
+            )
+        ),
+        "levels-out-of-order",
+        merged("resourceflavor", "train", {"topology": {"levels": [BLOCK, RACK, HOSTNAME_LABEL]}}),
+    ),
+    "a cohort's name is misspelt": (
+        set_(kinds.CLUSTER_QUEUES, "services", "spec|cohortName", "alle"),
+        "cohorts-alone",
+        merged("clusterqueue", "services", {"cohortName": "all"}),
+    ),
+    "a cohort's name stands alone": (
+        set_(kinds.CLUSTER_QUEUES, "services", "spec|cohortName", "elsewhere"),
+        "cohorts-alone",
+        merged("clusterqueue", "services", {"cohortName": None}),
+    ),
+    "a Cohort's parent is nothing": (
+        add(kinds.COHORTS, named("all", {"parentName": "top"}) | {"kind": "Cohort"}),
+        "cohorts-alone",
+        merged("cohort", "all", {"parentName": None}),
+    ),
+    "a job names a queue that does not exist": (
+        add(kinds.WORKLOADS, asking("reserch"), owners={JOB: frozenset(("u1",))}),
+        "workloads-without-queue",
+        "kubectl -n default label --overwrite jobs.batch/train kueue.x-k8s.io/queue-name=research",
+    ),
     "a CRD is missing": (
         without(kinds.CRDS, WORKLOADS_CRD),
         "crds",
@@ -147,6 +298,14 @@ CASES: dict[str, Case] = {
         set_(kinds.DEPLOYMENTS, CONTROLLER, "status", {}),
         "deployments",
         f"kubectl -n {OURS} rollout restart deployment/{CONTROLLER}",
+    ),
+    "a process's pods find no node": (
+        with_(
+            lambda objects: of(objects, kinds.DEPLOYMENTS, CONTROLLER).update(status={}),
+            held_up={f"{CONTROLLER}-7d-x": "is Pending: 0/5 nodes are available: 5 Insufficient memory."},
+        ),
+        "deployments",
+        f"# a restart does not help: mend what the pod's events name: kubectl -n {OURS} describe pod {CONTROLLER}-7d-x",
     ),
     "no process has led": (without(kinds.LEASES, CONTROLLER), "leases", f"kubectl -n {OURS} rollout restart"),
     "a lease has run out": (

@@ -12,6 +12,7 @@ from admission.cli.install import CONFIG
 from admission.controllers.pods import freequeue
 from admission.doctor.checks import ALL
 from admission.doctor.finding import Check, Finding
+from admission.doctor.pod_facts import PodFacts
 from admission.doctor.question import Question
 from admission.doctor.report import Report, examined
 from admission.doctor.view import Unmanaged, View
@@ -22,11 +23,17 @@ from api.topology import ResourceFlavor
 from tests.admission.doctor import healthy
 from tests.admission.doctor.faults import (
     CASES,
+    CREDITS,
     EXAMPLE,
     JOB,
     WORKLOADS_CRD,
     Objects,
     add,
+    add_quota,
+    asking,
+    give,
+    of,
+    out_of_service,
     owned,
     settings,
     with_,
@@ -119,6 +126,8 @@ def samples(objects: Objects) -> None:
     for name in ("flavor-levels", "topology", "queue", "tenants", "simulation/nodes"):
         for obj in read(CONFIG / "samples" / f"{name}.yaml"):
             objects.setdefault(by_kind[obj["kind"]], []).append(obj)
+    for host in objects[kinds.NODES]:  # as large as what the queues of the samples promise together
+        host["status"]["allocatable"] |= {"cpu": "128", "memory": "256Gi", "nvidia.com/gpu": "8"}
 
 
 def own_queues(objects: Objects) -> None:
@@ -129,6 +138,11 @@ def own_queues(objects: Objects) -> None:
     objects[kinds.TOPOLOGIES].append(named(SAKKARA_QUEUE, {"levels": [{"nodeLabel": HOSTNAME_LABEL}]}))
     for name in freequeue.QUEUES:
         objects[kinds.CLUSTER_QUEUES].append(freequeue.cluster_queue(name, flavors).to_wire())
+
+
+def in_a_cohort(objects: Objects) -> None:
+    objects[kinds.COHORTS].append(named("alone"))
+    of(objects, kinds.CLUSTER_QUEUES, "services")["spec"].update(cohortName="alone")
 
 
 SOUND: dict[str, View] = {
@@ -147,6 +161,17 @@ SOUND: dict[str, View] = {
     ),
     "a flavor without nodes that no queue uses": add(kinds.RESOURCE_FLAVORS, flavor("later", {"x": "y"})),
     "processes outside of the cluster": with_(lambda objects: objects[kinds.DEPLOYMENTS].clear()),
+    "pods of an admitted workload, and one that its queue let go": healthy.view(
+        pods=[PodFacts("kube-system", "p", "n4", queue="queue q"), PodFacts("a", "q", "n4")]
+    ),
+    "a queue of a resource that the settings make": add_quota("example.com/credits", "8", settings_=CREDITS),
+    "nodes that never had the devices of others": with_(lambda objects: give(objects, "n0", "8")),
+    "nodes without devices that are taken out": with_(out_of_service),
+    "two queues in a cohort without a Cohort": add(kinds.CLUSTER_QUEUES, queue("more", "train", "0", cohortName="all")),
+    "a Cohort with one queue": with_(in_a_cohort),
+    "a running Workload whose queue was deleted": add(
+        kinds.WORKLOADS, asking("gone") | {"status": {"conditions": [condition("QuotaReserved")]}}
+    ),
     "a queue that borrows only": add(kinds.CLUSTER_QUEUES, queue("more", "train", "0", cohortName="all")),
     "a queue with a right of its certificates missing where others issue them": settings(
         "webhook: {certificates: Files}", refused=list(healthy.shipped().certificates)

@@ -158,7 +158,7 @@ async def test_owners_of_workloads_are_read_by_kind(kube: Kube) -> None:
     await create(kube, WORKLOADS, {"metadata": metadata, "spec": {"queueName": "q", "podSets": [pod_set]}})
     view = await looked(kube)
     assert view.owners == {("batch", "Job"): frozenset((uid,))}
-    assert view.of(WORKLOADS)[0]["spec"] == {"podSets": [{"name": "main", "count": 1}]}, (
+    assert view.of(WORKLOADS)[0]["spec"] == {"podSets": [{"name": "main", "count": 1}], "queueName": "q"}, (
         "its pod templates are not kept"
     )
 
