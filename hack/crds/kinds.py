@@ -122,6 +122,17 @@ KINDS = (
             condition("Admitted", "Admitted", "Whether it may run"),
             condition("Finished", "Finished", "Whether it is done"),
             Column(
+                "Reason",
+                ".status.conditions[?(@.type=='QuotaReserved')].reason",
+                description="Why it waits, while it has no quota",
+            ),
+            Column(
+                "Message",
+                ".status.conditions[?(@.type=='QuotaReserved')].message",
+                wide=True,
+                description="What it waits for in words",
+            ),
+            Column(
                 "Placement",
                 f".status.conditions[?(@.type=='{STOWAGE}/Placement')].message",
                 wide=True,

@@ -128,7 +128,7 @@ def test_kubectl_knows_short_names_columns_and_the_selectable_field(crds: Contro
     table = crds.kubectl("get", "kwl", "-n", "default", "--field-selector", "status.admission.clusterQueue=cq")
     crds.api.delete(path_of(obj, name=True))
     header, row = table.splitlines()
-    assert header.split() == ["NAME", "QUEUE", "RESERVED", "IN", "ADMITTED", "FINISHED", "AGE"]
+    assert header.split() == ["NAME", "QUEUE", "RESERVED", "IN", "ADMITTED", "FINISHED", "REASON", "AGE"]
     assert row.split()[:3] == ["shown", "queue", "cq"]
 
 

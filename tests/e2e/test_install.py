@@ -271,8 +271,8 @@ async def test_the_samples_applied_again_are_unchanged(samples: ControlPlane) ->
 
 
 TABLES = {
-    "workloads": (["NAME", "QUEUE", "RESERVED IN", "ADMITTED", "FINISHED", "AGE"], "job-require-rack"),
-    "kwl": (["NAME", "QUEUE", "RESERVED IN", "ADMITTED", "FINISHED", "AGE"], "jobset-prefer-block"),
+    "workloads": (["NAME", "QUEUE", "RESERVED IN", "ADMITTED", "FINISHED", "REASON", "AGE"], "job-require-rack"),
+    "kwl": (["NAME", "QUEUE", "RESERVED IN", "ADMITTED", "FINISHED", "REASON", "AGE"], "jobset-prefer-block"),
     "clusterqueues": (["NAME", "COHORT", "PENDING WORKLOADS", "AGE"], "tas-cluster-queue"),
     "cq": (["NAME", "COHORT", "PENDING WORKLOADS", "AGE"], "tas-cluster-queue"),
     "localqueues": (["NAME", "CLUSTERQUEUE", "PENDING WORKLOADS", "ADMITTED WORKLOADS", "AGE"], "tas-user-queue"),
