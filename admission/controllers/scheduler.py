@@ -201,7 +201,8 @@ class Scheduler:
                     self._waits.forget(decision.workload)
                     self._begin(decision, self._admit(decision), writes)
             case Wait():
-                wait = WaitReason(decision.reason, decision.message, decision.requested, decision.never, decision.gated)
+                message = "; ".join(filter(None, (decision.message, decision.too_large)))
+                wait = WaitReason(decision.reason, message, decision.requested, decision.never, decision.gated)
                 self._waits.waits(decision.workload, wait)
                 for call in self._on_wait:
                     call(decision)

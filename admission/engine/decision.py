@@ -144,7 +144,8 @@ class Wait:
 
     With `retry` it stays in the heap for the next cycle; otherwise it is inadmissible until something changes that could help
     it. `requested` is the total per pod set, for the status. `never` means that it would not fit even in an empty cluster
-    (cycle/admission_attempt.py); `gated`, that it could start if its preemption gates were open.
+    (cycle/admission_attempt.py); `gated`, that it could start if its preemption gates were open. `too_large` says what a pod of
+    it asks for and no host has; the message keeps Kueue's words.
     """
 
     workload: str
@@ -154,6 +155,7 @@ class Wait:
     requested: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     never: bool = False
     gated: bool = False
+    too_large: str = ""
 
 
 class PreemptionReason(StrEnum):

@@ -28,6 +28,7 @@ from admission.engine.queue.queueing_hints import QueueingHint
 from admission.engine.queue.queues import PendingQueues
 from admission.engine.reasons import Reason
 from admission.engine.requests import next_step, relaxation, relaxed, relaxes
+from admission.engine.topology.oversized import oversized
 
 NOT_READY = "waiting for all admitted workloads to be in PodsReady condition"
 _MAY_LAST_FOREVER = (Reason.NO_MATCHING_FLAVOR, Reason.EXCEEDS_MAX_QUOTA, Reason.TOPOLOGY_PLACEMENT_FAILED)
@@ -204,7 +205,13 @@ class Outcomes:
             self._release_behind(workload)
         self.settle(head)
         never = reason in _MAY_LAST_FOREVER and head.fits_nowhere and cannot_run(self._ledger, workload) is not None
-        return Wait(workload.key, reason, message, stays, requested(workload, queue), never)
+        too_large = self._too_large(workload, queue) if never and queue is not None else ""
+        return Wait(workload.key, reason, message, stays, requested(workload, queue), never, too_large=too_large)
+
+    def _too_large(self, workload: Workload, queue: ClusterQueue) -> str:
+        names = [flavor.flavor for group in queue.groups for flavor in group.flavors]
+        trees = self._ledger.capacity.trees
+        return oversized([trees[name] for name in names if name in trees], workload.pod_sets)
 
     def release(self, workload: Workload) -> None:
         """Drops the reservations of a preemptor and its group, which can no longer use them."""
