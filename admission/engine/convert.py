@@ -9,6 +9,7 @@ change.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -37,6 +38,7 @@ from api.names import (
     EVICTED,
     GANG,
     GANG_GROUP,
+    GANG_LEAST,
     GANG_SINCE,
     GANG_UID,
     JOB_UID_LABEL,
@@ -86,6 +88,7 @@ def workload(
     meta, status = w.metadata, w.status
     done = w.reclaimed if rules.reclaims else {}
     with about("Workload", w.key):
+        gang = _gang(w)
         reserved = is_true(status.conditions, QUOTA_RESERVED)
         boost = _boost(meta.annotations) if boosted else 0
         return model.Workload(
@@ -93,7 +96,7 @@ def workload(
             uid=meta.uid,
             queue=f"{meta.namespace}/{w.spec.queue_name}",
             cluster_queue=cluster_queue,
-            pod_sets=known if known is not None else _pod_sets(w, {} if reserved else done, rules),
+            pod_sets=_of_gang(gang, known if known is not None else _pod_sets(w, {} if reserved else done, rules)),
             priority=(w.spec.priority or 0) + boost,
             priority_elsewhere=None if groups_outrank else _priority_elsewhere(w, boost),
             boost=boost,
@@ -106,7 +109,7 @@ def workload(
             profile=profile_of(meta.annotations),
             reserved=_since(w, QUOTA_RESERVED) if reserved else None,
             job_uid=meta.labels.get(JOB_UID_LABEL, ""),
-            gang=_gang(w),
+            gang=gang,
             time_limit=_time_limit(w),
             admitted=_since(w, ADMITTED) if is_true(status.conditions, ADMITTED) else None,
             gated=closed_gate(w),
@@ -200,7 +203,24 @@ def _gang(w: workloads.Workload) -> model.Gang | None:
         raise InvalidObject(f"metadata.annotations[{GANG_GROUP}]", text, "must be a JSON list of gangs") from None
     joins = "" if w.metadata.name == given[GANG] else object_key(w.metadata.namespace, given[GANG])
     started = is_true(w.status.conditions, ADMITTED)
-    return model.Gang(given.get(GANG_UID, w.metadata.uid), () if joins else together, started, joins)
+    minimum = None if joins else _minimum(given)
+    return model.Gang(given.get(GANG_UID, w.metadata.uid), () if joins else together, started, joins, minimum)
+
+
+def _minimum(given: Mapping[str, str]) -> int | None:
+    text = given.get(GANG_LEAST)
+    minimum = None if text is None else parse_int32(text)
+    if text is not None and (minimum is None or minimum < 1):
+        raise InvalidObject(f"metadata.annotations[{GANG_LEAST}]", text, "must be an integer of 32 bits, at least 1")
+    return minimum
+
+
+def _of_gang(gang: model.Gang | None, pod_sets: tuple[model.PodSet, ...]) -> tuple[model.PodSet, ...]:
+    """Returns the pod sets of a gang with the fewest pods that each may start with."""
+    spare = 0 if gang is None or gang.minimum is None else sum(each.count for each in pod_sets) - gang.minimum
+    if spare <= 0:
+        return pod_sets
+    return tuple(replace(each, min_count=max(0, each.count - spare)) for each in pod_sets)
 
 
 def _since(w: workloads.Workload, kind: str) -> float | None:

@@ -307,6 +307,8 @@ GANG_UID: Final = f"{STOWAGE}/gang-uid"
 """On Workloads: the UID of the PodGroup."""
 GANG_GROUP: Final = f"{STOWAGE}/gang-group"
 """On Workloads: the gangs that start together."""
+GANG_LEAST: Final = f"{STOWAGE}/gang-minimum"
+"""On Workloads: the number of the gang's pods that may start without the others."""
 GANG_CHECK: Final = f"{STOWAGE}/gang-group"
 """The admission check that waits until all gangs of a GangGroup have quota."""
 

@@ -93,6 +93,48 @@ async def test_a_parameter_server_and_its_workers_never_hold_half_of_the_gpus_fo
     assert group["status"]["scheduleStartTime"]
 
 
+@pytest.mark.parametrize("dialect", ["labels", "annotations", "pod-group", "queued"])
+async def test_the_minimum_of_a_gang_starts_and_the_rest_follows_when_there_is_room(
+    site: MakeSite, dialect: str
+) -> None:
+    """Six pods, a minimum of three, room for four: two that came early wait, and one by one they join."""
+    here = site(f"some-{dialect}")
+    await here.open({"b1": {"r1": 1}})
+    labels, annotations, queue = said("six", 3), Texts(), None
+    if dialect == "annotations":
+        labels, annotations = {}, {KOORDINATOR_NAME: "six", KOORDINATOR_MINIMUM: "3"}
+    elif dialect == "pod-group":
+        labels = {GANG_LABEL: "six"}
+        await here.make(POD_GROUPS, {"metadata": {"name": "six", "namespace": here.name}, "spec": {"minMember": 3}})
+    elif dialect == "queued":
+        queue = "lq"
+    await create(here, *(a_pod(here, f"six-{i}", labels, annotations, gpus=1, queue=queue) for i in range(6)))
+    await expect_phases(here, "six-", Running=4, Gated=2)
+    await expect_same_phases(here, "six-", Running=4, Gated=2)
+    running = [
+        pod["metadata"]["name"]
+        for pod in (await here.kube.list(PODS, here.name)).items
+        if pod.get("status", {}).get("phase") == "Running"
+    ]
+    await end(here, running[:1])
+    await expect_phases(here, "six-", Running=4, Gated=1, Succeeded=1)
+    await here.add_nodes({"b1": {"r2": 1}})
+    await expect_phases(here, "six-", Running=5, Succeeded=1)
+
+
+async def test_pods_that_join_a_waiting_gang_do_not_keep_it_from_starting(site: MakeSite) -> None:
+    here = site("joined-before")
+    await here.open({"b1": {"r1": 1}})
+    await create(here, a_pod(here, "first", {}, gpus=2))
+    await expect_phases(here, "first", Running=1)
+    await create(here, *(a_pod(here, f"six-{i}", said("six", 3), gpus=1) for i in range(3)))
+    await expect_reason(here, "six", "allows to fit only 2 out of 3")
+    await create(here, *(a_pod(here, f"six-{i}", said("six", 3), gpus=1) for i in range(3, 6)))
+    await expect_reason(here, "six", "6 pod(s)")
+    await end(here, ["first"])
+    await expect_phases(here, "six-", Running=4, Gated=2)
+
+
 async def test_without_gangs_two_jobs_submitted_pod_by_pod_hold_half_of_the_nodes_each_for_nothing(
     site: MakeSite,
 ) -> None:

@@ -72,6 +72,8 @@ class GangTerms:
     def annotations(self) -> dict[str, str]:
         """Returns the annotations with which the gang's Workloads state these terms to the engine (convert.py)."""
         annotations = {names.GANG: self.name, names.GANG_UID: self.uid, names.GANG_SINCE: rfc3339(self.since)}
+        if self.minimum is not None and self.exact is None:
+            annotations[names.GANG_LEAST] = str(self.minimum)
         if self.groups:
             annotations[names.GANG_GROUP] = json.dumps(self.groups, separators=(",", ":"))
         if self.exact is not None and self.exact.config_map is not None:

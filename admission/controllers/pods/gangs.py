@@ -1,7 +1,8 @@
 """Plans for gangs of dialects other than Kueue's: the plan of pod groups, with the gang's terms. Pure.
 
     fewer pods than the minimum  -> wait without a Workload, or with one that is not considered; report how many exist
-    the minimum is reached       -> one Workload of exactly the present pods; while it waits it follows them
+    the minimum is reached       -> one Workload of exactly the present pods; while it waits it follows them, and is admitted
+                                    with as many of them as there is room for, at least the minimum
     the gang has quota           -> as for pod groups; later pods join one by one, each with its own Workload
     too few are bound in time    -> the Workload is evicted, its quota is released, and the gang tries again later
     the minimum was bound        -> a condition records it and no time limit applies any more: when a member is lost, the
@@ -24,6 +25,7 @@ from dataclasses import replace
 from admission.controllers import conditions
 from admission.controllers.actions import CreateWorkload, DeleteWorkload, PatchWorkload, PlannedEvent, SetStatus
 from admission.controllers.jobs.context import JobContext
+from admission.controllers.jobs.elastic import admitted_counts
 from admission.controllers.jobs.finish import let_go
 from admission.controllers.pods.actions import NOTHING, Action, PodGroupPlan, ReleasePod
 from admission.controllers.pods.compose import adopt, is_group_workload
@@ -188,7 +190,7 @@ class _Gang:
         if _asked(workload.spec.pod_sets) != _asked(pod_sets):
             patch["spec"] = {"podSets": [pod_set.to_wire() for pod_set in pod_sets]}
         wanted, given = self._terms.annotations(), workload.metadata.annotations
-        keys = dict.fromkeys((*wanted, names.GANG_GROUP, names.SAKKARA_GROUP_ANNOTATION))
+        keys = dict.fromkeys((*wanted, names.GANG_GROUP, names.GANG_LEAST, names.SAKKARA_GROUP_ANNOTATION))
         if changed := {key: wanted.get(key) for key in keys if wanted.get(key) != given.get(key)}:
             patch["metadata"] = {"annotations": changed}
         if not patch:
@@ -201,10 +203,11 @@ class _Gang:
         return PodGroupPlan((PatchWorkload(workload, patch, events),))
 
     def _annotated(self, made: PodGroupPlan, *, joins_late: bool = False) -> PodGroupPlan:
-        """Adds the gang's annotations to Workloads that are created; `joins_late` omits the gang group, which has started."""
+        """Adds the gang's annotations to Workloads that are created; `joins_late` omits what concerns the start."""
         terms = self._terms.annotations()
         if joins_late:
-            terms.pop(names.GANG_GROUP, None)
+            for key in (names.GANG_GROUP, names.GANG_LEAST):
+                terms.pop(key, None)
 
         def annotated(action: CreateWorkload) -> CreateWorkload:
             meta = action.workload.metadata
@@ -249,15 +252,13 @@ class _Gang:
 
     def _split(self, workload: Workload) -> SortedMembers:
         """Splits the pods into members and surplus, leaving out late joiners that have Workloads."""
-        return sort_out(
-            self._without_late_joiners(), {pod_set.name: pod_set.count for pod_set in workload.spec.pod_sets}
-        )
+        return sort_out(self._without_late_joiners(), admitted_counts(workload))
 
     def _replace_members(self, workload: Workload, kept: Sequence[QueuedPod]) -> PodGroupPlan | None:
         """Lets late joiners without quota replace members that are gone, since these need no further quota."""
         if workload.metadata.deletion_timestamp or self._terms.exact is not None:
             return None
-        free = Counter({pod_set.name: pod_set.count for pod_set in workload.spec.pod_sets})
+        free = Counter(admitted_counts(workload))
         free.subtract(pod.role for pod in kept if pod.counts)
         actions: list[Action] = []
         for pod in self._late_joiners:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
+from admission.engine.cycle.fewer_pods import share_given_up, spare_pods
 from admission.engine.cycle.nomination import Nomination
 from admission.engine.cycle.solve import LeavesQuota, Unsolved, solve
 from admission.engine.ledger import Ledger
@@ -46,8 +47,26 @@ class GroupFit:
         """Charges all members to the ledger and returns their nominations, or returns why one does not fit and changes
         nothing.
 
-        `spare`: quota that is reserved for other workloads must stay free. Otherwise reservations are charged already.
+        If not all pods of all members fit, each member gives up the same part of the pods beyond its minimum, the smallest
+        part with which all members fit. `spare`: quota that is reserved for other workloads must stay free. Otherwise
+        reservations are charged already.
         """
+        every = tuple(members)
+        whole = self._charged(every, spare)
+        most = max(map(spare_pods, every), default=0)
+        if not isinstance(whole, GroupNotStarted) or not most:
+            return whole
+        low, high = 1, most + 1
+        while low < high:
+            middle = (low + high) // 2
+            with self._ledger.trial():
+                found = self._charged([share_given_up(one, middle, most) for one in every], spare)
+            low, high = (middle + 1, high) if isinstance(found, GroupNotStarted) else (low, middle)
+        if low > most:
+            return whole
+        return self._charged([share_given_up(one, low, most) for one in every], spare)
+
+    def _charged(self, members: Iterable[Workload], spare: bool) -> Fitting | GroupNotStarted:
         line = sorted(members, key=order_of)
         blamed: set[str] = set()
         while True:

@@ -6,7 +6,8 @@ group holds nothing while it waits, so two groups never wait for each other.
 
 1. *gather*: every member exists, names the same group and may be evaluated. Otherwise the group waits, and its message names
    what is missing.
-2. *fit*: all members at once (gang_fit.py); they are charged to the ledger together or not at all.
+2. *fit*: all members at once (gang_fit.py), each with its minimum of pods at least; they are charged to the ledger together
+   or not at all.
 3. *preempt*: if they do not fit and one of their queues may preempt, victims for all members together (gang_preemption.py). The
    group gets one capacity reservation, and no member is evaluated again until the victims have left.
 
@@ -21,6 +22,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+from admission.engine.cycle.fewer_pods import fewest
 from admission.engine.cycle.gang_fit import Delays, Fitting, GroupFit, GroupNotStarted
 from admission.engine.cycle.gang_preemption import GangPreemption, GangPreemptor
 from admission.engine.cycle.reservations import Reservations
@@ -122,7 +124,10 @@ class GangGroups:
         ):
             return None
         with self._reservations.afterwards():
-            return self._preemptor.choose(pending, others_leave=bool(self._reservations.leaving))
+            # Nobody is evicted for pods beyond a minimum: these join when there is room.
+            return self._preemptor.choose(
+                [fewest(each) for each in pending], others_leave=bool(self._reservations.leaving)
+            )
 
     def _pending_and_stranded(self, together: tuple[str, ...]) -> tuple[list[Workload], tuple[str, ...]]:
         """Returns the pending members, and the keys of members that have quota but have not started.

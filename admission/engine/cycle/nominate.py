@@ -8,8 +8,8 @@
 4. *other flavors*: if quota would fit but preemption finds no victims, or nodes are in the way of any victims, the flavors that
    failed are refused and the search goes on. Kueue tries these flavors in its next cycles.
 5. *fewer pods*: if all that fails, pod sets with a `minCount` give up pods evenly, as few as possible, found by bisection
-   (cycle.md 4.7). A workload that can start with fewer pods evicts only workloads of lower priority for more of them: two such
-   workloads of the same priority would evict each other in turn.
+   (cycle.md 4.7); a gang keeps its minimum of pods (fewer_pods.py). A workload that can start with fewer pods evicts only
+   workloads of lower priority for more of them: two such workloads of the same priority would evict each other in turn.
 
 Nothing is charged; cycle.py does that. Source: cycle.md 4.2, 4.5, 4.7.
 """
@@ -19,6 +19,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from admission.engine.cycle.fewer_pods import spare_pods, with_fewer
 from admission.engine.cycle.nomination import Nomination
 from admission.engine.cycle.solve import flavors_of, place
 from admission.engine.decision import NoPlacement, Victim
@@ -114,16 +115,14 @@ class Nominator:
 
     def fewer(self, workload: Workload, queue: ClusterQueue, scope: Scope = EVERYWHERE) -> Nomination | None:
         """Returns the nomination for the largest number of pods, below all, that can start; None if there is none."""
-        deltas = [0 if p.min_count is None else max(0, p.count - p.min_count) for p in workload.pod_sets]
-        total = sum(deltas)
+        total = spare_pods(workload)
         best = None
         low, high = 0, total + 1 if total else 0
         while low < high:
             middle = (low + high) // 2
-            cut = [delta * middle // total for delta in deltas]
-            pod_sets = tuple(replace(p, count=p.count - less) for p, less in zip(workload.pod_sets, cut, strict=True))
-            found = self._best(replace(workload, pod_sets=pod_sets), queue, scope)
-            if found.starts:
+            tried = (self._best(fewer, queue, scope) for fewer in with_fewer(workload, middle))
+            found = next((each for each in tried if each.starts), None)
+            if found is not None:
                 best, high = found, middle
             else:
                 low = middle + 1

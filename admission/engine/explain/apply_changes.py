@@ -177,8 +177,11 @@ def with_request(workload: Workload, change: Change) -> Workload:
             return _each(workload, pod_sets, lambda p: _requesting(p, resource, least))
         case FewerPods(pod_set, _, fits):
             return _each(workload, (pod_set,), lambda p: replace(p, count=fits))
-        case LowerMinimum(pod_set, _, fits):
-            return _each(workload, (pod_set,), lambda p: replace(p, min_count=fits))
+        case LowerMinimum(pod_set, asked, fits):
+            gang, lowered = workload.gang, _each(workload, (pod_set,), lambda p: replace(p, min_count=fits))
+            if gang is None or gang.minimum is None:
+                return lowered
+            return replace(lowered, gang=replace(gang, minimum=gang.minimum + fits - asked))
         case Tolerate(taint):
             more = Toleration(key=taint.key, operator="Equal", value=taint.value, effect=taint.effect)
             return _each(workload, None, lambda p: replace(p, tolerations=(*p.tolerations, more)))

@@ -77,12 +77,14 @@ class Gang:
 
     `together` holds the keys of the workloads that start in one cycle or not at all (a gang group, including this workload),
     or nothing. `started` means that its pods were ungated. `joins` is the key of the gang's own workload, for a late joiner.
+    `minimum` is the number of pods that start without the others if not all of them fit, None for all.
     """
 
     uid: str
     together: tuple[str, ...] = ()
     started: bool = False
     joins: str = ""
+    minimum: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

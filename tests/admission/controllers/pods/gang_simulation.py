@@ -17,6 +17,7 @@ from admission.controllers.admission_context import AdmissionContext, blocker
 from admission.controllers.checks import own_checks
 from admission.controllers.evictions import Eviction, evicted
 from admission.controllers.jobs.context import JobContext
+from admission.controllers.jobs.elastic import admitted_counts
 from admission.controllers.pods.actions import AdoptWorkload, DeletePod, PodGroupPlan, ReleasePod, StartPod, StopPod
 from admission.controllers.pods.gang import terms_of
 from admission.controllers.pods.gang_groups import with_verdict
@@ -89,7 +90,7 @@ class GangSimulation:
 
     # ---- what happens to pods
 
-    def create(self, gang: PodGang) -> str:
+    def create(self, gang: PodGang, role: str = "role", spec: bytes = SPEC) -> str:
         """A new pod of the gang."""
         self._made += 1
         name = f"{gang.name}-{self._made}"
@@ -97,12 +98,12 @@ class GangSimulation:
             PodMeta(name, NS, f"uid-{name}", "1"),
             created=self.now,
             labels={names.QUEUE_NAME_LABEL: "q", names.MANAGED_LABEL: "true", **self._priority(gang)},
-            annotations={names.GANG: gang.name, names.GANG_TERMS: gang.to_text(), names.ROLE_HASH: "role"},
+            annotations={names.GANG: gang.name, names.GANG_TERMS: gang.to_text(), names.ROLE_HASH: role},
             held=True,
             gated=True,
             phase="Pending",
-            role="role",
-            spec=SPEC,
+            role=role,
+            spec=spec,
         )
         return name
 
@@ -330,11 +331,11 @@ class GangSimulation:
     def held(self) -> int:
         """Cpus that Workloads hold."""
         return sum(
-            pod_set.count
+            count
             for workload in self.workloads.values()
             if is_true(workload.status.conditions, names.QUOTA_RESERVED)
             and not is_true(workload.status.conditions, names.FINISHED)
-            for pod_set in workload.spec.pod_sets
+            for count in admitted_counts(workload).values()
         )
 
     def story(self) -> str:

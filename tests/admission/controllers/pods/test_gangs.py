@@ -12,7 +12,7 @@ from admission.integrations.podgroup import UnlikePods
 from api.groups import PodGroup
 from api.meta import find_condition
 from api.names import EVICTED, FINISHED, GANG_MADE, QUOTA_RESERVED
-from tests.admission.controllers.pods.gang_simulation import GangSimulation
+from tests.admission.controllers.pods.gang_simulation import SPEC, GangSimulation
 
 A = PodGang("a", 3)
 BOTH = ("ns/a", "ns/b")
@@ -53,6 +53,69 @@ def test_a_workload_that_waits_follows_its_pods_down_to_the_minimum_and_no_furth
     assert reason(world, "a") == ("Suspended", "2 of 3 pods exist")
     assert len(world.pods) == 2
     assert world.held() == 0
+
+
+def test_the_minimum_starts_and_the_rest_follows_when_there_is_room() -> None:
+    world = GangSimulation(4)
+    made = [world.create(A) for _ in range(6)]
+    world.settle()
+    assert (world.running("a"), world.held(), len(world.pods)) == (4, 4, 6)
+    world.end(made[0], "Succeeded")
+    world.settle()
+    assert world.running("a") == 4, "the fifth takes the place of the one that ended"
+    world.restart()
+    world.delete(made[1])
+    world.settle()
+    assert world.running("a") == 4, "the sixth takes the place of the one that was lost"
+
+
+def test_pods_that_come_never_make_it_harder_to_start() -> None:
+    """Three that would fit are joined by three more before there is room."""
+    world = GangSimulation(2)
+    for _ in range(6):
+        world.create(A)
+    world.settle()
+    assert (world.running("a"), world.held()) == (0, 0)
+    world.shrink(3)
+    world.settle()
+    assert (world.running("a"), world.held()) == (3, 3)
+
+
+@pytest.mark.parametrize("room", [3, 4, 5, 6])
+@pytest.mark.parametrize("roles", [("x", "x", "x", "y", "y", "y"), ("u", "v", "w", "x", "y", "z")])
+def test_the_minimum_is_of_whichever_roles_there_is_room_for(room: int, roles: tuple[str, ...]) -> None:
+    world = GangSimulation(room)
+    for role in roles:
+        world.create(A, role)
+    world.settle()
+    assert (world.running("a"), world.held()) == (room, room)
+
+
+@pytest.mark.parametrize("large", ["x", "y"])
+def test_a_role_without_room_does_not_keep_the_minimum_of_another_from_starting(large: str) -> None:
+    world = GangSimulation(4)
+    for role in ("x", "x", "x", "y", "y", "y"):
+        world.create(A, role, SPEC.replace(b'"cpu":"1"', b'"cpu":"4"') if role == large else SPEC)
+    world.settle()
+    assert (world.running("a"), world.held()) == (3, 3)
+
+
+def test_a_gang_that_started_in_part_goes_back_whole_and_starts_again_with_what_there_is() -> None:
+    world = GangSimulation(5, high=["b"])
+    for _ in range(6):
+        world.create(A)
+    world.settle()
+    assert world.running("a") == 5
+    first = [world.create(PodGang("b", 5)) for _ in range(5)]
+    world.settle()
+    assert (world.running("a"), world.running("b")) == (0, 5)
+    for _ in range(5):
+        world.create(A)
+    world.settle()
+    for name in first[:4]:
+        world.end(name, "Succeeded")
+    world.settle()
+    assert (world.running("a"), world.running("b")) == (4, 1)
 
 
 def test_who_comes_late_joins_as_long_as_there_is_room() -> None:

@@ -15,6 +15,7 @@ from admission.engine.decision import Preempt
 from admission.engine.model import ClusterQueue, Event, Flavor, Gang, TopologyRequest, Workload
 from tests.admission.engine.builders import CPU, RACK, admitted, domains, host, queue, racks, waits, workload
 from tests.admission.engine.cycle.evicting_cluster import RECLAIM, Evicting, evicting, preempted, running
+from tests.admission.engine.cycle.test_gangs import with_minimum
 from tests.admission.engine.dump import dump
 from tests.budgets import quick
 
@@ -57,6 +58,16 @@ def test_victims_are_chosen_over_the_whole_group_and_all_start_when_they_have_le
     cluster.finish("low")
     assert admitted(cluster.cycle()) == [], "half of the room is none"
     cluster.finish("small")
+    assert sorted(admitted(cluster.cycle())) == [A, B]
+
+
+def test_nobody_is_evicted_for_pods_of_a_group_beyond_its_minimum() -> None:
+    cluster = running(FLAT, evicting(queue(flat=6)), first=[workload(f"low{n}", 1) for n in range(6)])
+    cluster.tell(*(with_minimum(member(key, 6), 2) for key in BOTH))
+    [victims] = preempted(cluster.cycle()).values()
+    assert len(victims) == 4
+    for victim in victims:
+        cluster.finish(victim)
     assert sorted(admitted(cluster.cycle())) == [A, B]
 
 

@@ -54,6 +54,29 @@ def test_all_of_a_group_start_in_one_cycle_each_from_its_own_queue() -> None:
     assert len(made.queues) == 0
 
 
+def with_minimum(member: Workload, minimum: int) -> Workload:
+    """The gang may start with so many pods, as its Workload is read."""
+    (pod_set,), of = member.pod_sets, member.gang
+    assert of is not None
+    least = replace(pod_set, min_count=minimum)
+    return replace(member, pod_sets=(least,), gang=replace(of, minimum=minimum))
+
+
+def started(made: Cluster) -> dict[str, int]:
+    """Pods by gang."""
+    return {key: sum(p.count for p in found.pod_sets) for key, found in made.ledger.admissions.items()}
+
+
+@pytest.mark.parametrize(
+    ("room", "pods"), [(5, {}), (6, {A: 3, B: 3}), (7, {A: 4, B: 3}), (10, {A: 7, B: 3}), (11, {A: 8, B: 3})]
+)
+def test_a_group_starts_with_the_minimum_of_each_gang_and_what_fits_beyond(room: int, pods: dict[str, int]) -> None:
+    gangs = (with_minimum(gang(A, (A, B), 8), 3), with_minimum(gang(B, (A, B), 3), 3))
+    made = cluster(*gangs, q=room)
+    made.cycle()
+    assert started(made) == pods
+
+
 def test_none_starts_while_one_has_no_capacity() -> None:
     made = cluster(
         gang(A, (A, B), 3, to="q"), gang(B, (A, B), 5, to="p"), workload("ns/late", 4, to="q", queued=9), q=4, p=4
