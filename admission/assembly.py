@@ -348,6 +348,7 @@ def plain_pods(shared: Shared, known: GangParts) -> PodParts:
         shared.context,
         known.pods,
         gangs=known.pod_groups,
+        claim_problem=views.volumes.claim_problem,
         workers=section.pod_writes,
         at_once=section.pod_writes,
     )

@@ -134,7 +134,8 @@ class QueuedPod:
 
     `owner` is the name of the pod's controller. `spec` is the JSON of the pod's spec, or None once the admission gate is gone;
     `last_spec` that of a member of a group that is being deleted after its gate was removed. `own_labels` are the labels by
-    which other pods' terms and its own may select the pod; they are kept as long as a spec is.
+    which other pods' terms and its own may select the pod; they are kept as long as a spec is. `foreign_gate` is the first
+    scheduling gate that somebody else opens, or empty.
     `deleted` means a deletion timestamp is set; `forced`, that its grace period is 0. `held` means Stowage's finalizer is
     present; `tracked`, that the Job controller has yet to count the pod's end.
     """
@@ -159,6 +160,7 @@ class QueuedPod:
     spec: bytes | None = None
     last_spec: bytes | None = None
     own_labels: Mapping[str, str] = field(default_factory=dict)
+    foreign_gate: str = ""
 
     @property
     def key(self) -> str:
@@ -301,6 +303,7 @@ class QueuedPodReader:
             owner=next((intern(one.name) for one in meta.owner_references if one.controller), ""),
             spec=self._shared(bytes(pod.spec)) if gated else None,
             last_spec=self._shared(bytes(pod.spec)) if leaving else None,
+            foreign_gate=next((intern(gate.name) for gate in spec.scheduling_gates if not _is_ours(gate.name)), ""),
             own_labels=_own(meta.labels, bytes(pod.spec)) if gated or leaving else {},
         )
 
@@ -311,6 +314,10 @@ class QueuedPodReader:
 
 def _kept(given: Mapping[str, str], more: frozenset[str] = frozenset()) -> dict[str, str]:
     return {intern(key): intern(value) for key, value in given.items() if key.startswith(_OURS) or key in more}
+
+
+def _is_ours(gate: str) -> bool:
+    return gate.startswith(_OURS)
 
 
 def _own(labels: Mapping[str, str], spec: bytes) -> dict[str, str]:

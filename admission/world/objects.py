@@ -226,6 +226,7 @@ class Objects:
             priority_classes=self.view.priorities.objects,
             workloads=self.view.workloads.objects,
             options=self.rules.jobs(self.view.namespaces.objects),
+            claim_problem=self.view.volumes.claim_problem,
         )
 
 

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from api.errors import ApiError, NotFound
+from api.kube.client import PatchKind
 from api.kube.resources import (
     DEPLOYMENTS,
     EVENTS,
@@ -120,6 +121,19 @@ async def test_the_minimum_of_a_gang_starts_and_the_rest_follows_when_there_is_r
     await expect_phases(here, "six-", Running=4, Gated=1, Succeeded=1)
     await here.add_nodes({"b1": {"r2": 1}})
     await expect_phases(here, "six-", Running=5, Succeeded=1)
+
+
+async def test_no_member_runs_while_a_gate_of_somebody_else_holds_one_that_the_minimum_needs(site: MakeSite) -> None:
+    here = site("foreign-gate")
+    await here.open({"b1": {"r1": 1}})
+    held = a_pod(here, "late-2", said("late", 3), gpus=1)
+    held["spec"]["schedulingGates"] = [{"name": "example.com/later"}]
+    await create(here, held, *(a_pod(here, f"late-{i}", said("late", 3), gpus=1) for i in range(2)))
+    await expect_reason(here, "late", "pod late-2 has the scheduling gate example.com/later")
+    await expect_same_phases(here, "late-", Gated=3)
+    gone = {"spec": {"schedulingGates": [{"name": "example.com/later", "$patch": "delete"}]}}
+    await here.kube.patch(PODS, "late-2", gone, here.name, kind=PatchKind.STRATEGIC)
+    await expect_phases(here, "late-", Running=3)
 
 
 async def test_pods_that_join_a_waiting_gang_do_not_keep_it_from_starting(site: MakeSite) -> None:

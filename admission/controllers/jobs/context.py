@@ -46,7 +46,7 @@ class JobContext:
 
     `priority_classes` are decoded scheduling.k8s.io/v1 objects; `workloads`, by key, serves prebuilt Workloads; `children` are
     the job's child jobs, if its kind has them. `ancestor_admitted` is None for a job without a managed ancestor, else whether
-    that ancestor is admitted.
+    that ancestor is admitted. `claim_problem` says why a pod that names a PersistentVolumeClaim, by key, cannot be bound now.
     """
 
     flavors: Mapping[str, ResourceFlavor] = field(default_factory=dict)
@@ -56,3 +56,4 @@ class JobContext:
     options: JobOptions = DEFAULTS
     children: Sequence[Mapping[str, Any]] = ()
     ancestor_admitted: bool | None = None
+    claim_problem: Callable[[str], str | None] = lambda key: None

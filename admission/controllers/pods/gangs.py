@@ -39,6 +39,7 @@ from admission.controllers.pods.gang import (
     stopped,
 )
 from admission.controllers.pods.gang_limit import BindLimit
+from admission.controllers.pods.held_members import LOOK_AGAIN, held_by, in_words
 from admission.controllers.pods.pod_plan import RULES, plan
 from admission.controllers.pods.replacements import with_shortage
 from admission.controllers.pods.sakkara_unit import ExactUnit, unit_of
@@ -73,12 +74,24 @@ class _Gang:
     def __init__(
         self, unit: GangUnit, terms: GangTerms, late_workloads: LateWorkloads, context: JobContext, now: float
     ) -> None:
-        self._unit, self._terms, self._late_workloads = unit, terms, late_workloads
+        self._terms, self._late_workloads = terms, late_workloads
         self._context, self._now = context, now
+        held = {pod.key: why for pod in unit.pods if (why := held_by(pod, context)) is not None}
+        self._held_by = list(held.values())
+        self._looks_again = any(pod.key in held and not pod.foreign_gate for pod in unit.pods)
+        self._unit = (
+            unit.only([pod for pod in unit.pods if pod.key not in held]) if len(held) < len(unit.pods) else unit
+        )
+        self._all_held = self._unit is unit and bool(held)
         self._late_joiners = [pod for pod in unit.pods if late_workloads.get(pod.key)]
         """The late joiners that have a Workload."""
 
     def plan(self, workloads: Sequence[Workload]) -> PodGroupPlan:
+        """Returns the plan; members that something else holds take no part in it."""
+        made = self._planned(workloads)
+        return replace(made, again_in=_earlier(made.again_in, LOOK_AGAIN)) if self._looks_again else made
+
+    def _planned(self, workloads: Sequence[Workload]) -> PodGroupPlan:
         own = [workload for workload in workloads if is_group_workload(workload)]
         if len(own) < len(workloads):
             return plan(self._unit, workloads, self._context, self._now, RULES)  # reports that the name is taken
@@ -150,7 +163,9 @@ class _Gang:
         return self._annotated(plan(self._unit, (), self._context, self._now))
 
     def _shortage(self) -> str | None:
-        return shortage(sum(pod.lasting and not pod.succeeded for pod in self._unit.pods), self._terms)
+        free = 0 if self._all_held else sum(pod.lasting and not pod.succeeded for pod in self._unit.pods)
+        why = shortage(free, self._terms)
+        return why if why is None or not self._held_by else f"{why} that nothing else holds: {in_words(self._held_by)}"
 
     @staticmethod
     def _wait(why: str) -> PodGroupPlan:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import contextlib
 import logging
 from collections import ChainMap
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
@@ -91,7 +91,7 @@ _UNLISTED: Final = 1.0
 class PodController:
     """Reconciles units of pods. `views` are those of Workloads, flavors and priority classes.
 
-    `at_once` bounds the concurrent writes of one unit.
+    `at_once` bounds the concurrent writes of one unit; `claim_problem` is as in JobContext.
     """
 
     def __init__(
@@ -100,6 +100,7 @@ class PodController:
         pods: PodView,
         *,
         gangs: PodGroups | None = None,
+        claim_problem: Callable[[str], str | None] = lambda key: None,
         workers: int = 16,
         at_once: int = 32,
     ) -> None:
@@ -107,7 +108,7 @@ class PodController:
         self._kube, self._wall = kube, wall
         self._pods, self._workloads, self._flavors = pods, views.workloads, views.flavors
         self._workload_classes, self._priority_classes = views.workload_priorities, views.priorities
-        self._gangs = gangs or PodGroups({})
+        self._gangs, self._claim_problem = gangs or PodGroups({}), claim_problem
         self._options = context.options
         self._latest: MutationCache[Workload] = MutationCache()
         self._expected = ExpectedWorkloads(EXPECTATION, wall)
@@ -358,6 +359,7 @@ class PodController:
             priority_classes=self._priority_classes.objects,
             workloads=self._workloads.objects,
             options=self._options,
+            claim_problem=self._claim_problem,
         )
 
     # ---- Workloads without pods

@@ -14,7 +14,7 @@ from api.workloads import Workload
 
 _LOOKED_AT: Final = tuple(part for part in QueuedPod.__dataclass_fields__ if part not in ("metadata", "spec"))
 _STEPS: Final = ("bound", "ready", "phase", "message", "last_active")
-_OPENED: Final = ("gated", "topology_gated", "labels", "annotations")
+_OPENED: Final = ("gated", "topology_gated", "labels", "annotations", "own_labels")
 _ASIDE_FROM_STEPS: Final = tuple(part for part in _LOOKED_AT if part not in _STEPS)
 _ASIDE_FROM_OPENING: Final = tuple(part for part in _ASIDE_FROM_STEPS if part not in _OPENED)
 

@@ -101,6 +101,16 @@ class VolumeView:
             return why.reason, why.message
         return None
 
+    def claim_problem(self, key: str) -> str | None:
+        """Returns why a pod that names this claim (`namespace/name`) cannot be bound now, or None."""
+        if not self._known():
+            return "PersistentVolumeClaims are being listed"
+        try:
+            binding.of_named(key, 1, self)
+        except CannotBind as why:
+            return why.message
+        return None
+
     def start(self, workload: Workload) -> None:
         """Notes that the Workload gets quota, before the watch shows that."""
         if _has_claims(workload):

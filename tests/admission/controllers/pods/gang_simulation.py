@@ -67,6 +67,10 @@ class GangSimulation:
         self.workloads: dict[str, Workload] = {}
         self.groups: dict[str, PodGroup] = {}
         self.known = PodGroups({})
+        self.problems: dict[str, str] = {}
+        """Why claims, by key, cannot be bound."""
+        self.notes: dict[str, str] = {}
+        """What the last plan of each gang says."""
         self.disliked: set[str] = set()
         self.taken: set[str] = set()
         """The Workloads that a user deleted, while they go."""
@@ -198,13 +202,16 @@ class GangSimulation:
         unit = PodUnit.of(pods)
         group = self.groups.get(gang)
         terms = replace(terms_of(pods, group), stops=self.known.stops(f"{NS}/{gang}", group))
-        self._perform(
-            plan_gang(unit, terms, [own] if own else [], self.late_workloads(gang), self._context(), self.now)
-        )
+        made = plan_gang(unit, terms, [own] if own else [], self.late_workloads(gang), self._context(), self.now)
+        self.notes[gang] = made.note
+        self._perform(made)
 
     def _context(self) -> JobContext:
         high = WorkloadPriorityClass.from_wire({"metadata": {"name": HIGH}, "value": 9})
-        return JobContext(flavors=self._flavors(), workload_priority_classes={HIGH: high})
+        classes = {HIGH: high}
+        return JobContext(
+            flavors=self._flavors(), workload_priority_classes=classes, claim_problem=lambda key: self.problems.get(key)
+        )
 
     @staticmethod
     def _flavors() -> Any:

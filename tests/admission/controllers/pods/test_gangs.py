@@ -69,6 +69,37 @@ def test_the_minimum_starts_and_the_rest_follows_when_there_is_room() -> None:
     assert world.running("a") == 4, "the sixth takes the place of the one that was lost"
 
 
+@pytest.mark.parametrize("more", [0, 1])
+def test_no_gate_opens_while_something_else_holds_a_member_that_the_minimum_needs(more: int) -> None:
+    """The two others would run alone until the time limit, and be deleted."""
+    world = GangSimulation(8)
+    for _ in range(2 + more):
+        world.create(A)
+    held = world.create(A)
+    world.pods[held] = replace(world.pods[held], foreign_gate="example.com/later")
+    world.settle()
+    assert (world.running("a"), world.held()) == (3 * more, 3 * more), "with three others there is the minimum"
+    world.pods[held] = replace(world.pods[held], foreign_gate="")
+    world.settle()
+    assert (world.running("a"), world.held()) == (3 + more, 3 + more)
+
+
+def test_a_gang_waits_for_the_claim_of_each_member_that_the_minimum_needs() -> None:
+    world = GangSimulation(8)
+    for name in ("one", "two", "three"):
+        volumes = b'{"volumes":[{"name":"v","persistentVolumeClaim":{"claimName":"' + name.encode() + b'"}}],'
+        world.create(A, spec=SPEC.replace(b"{", volumes, 1))
+    world.problems["ns/two"] = "waits for PersistentVolumeClaim two to be bound"
+    world.settle()
+    assert (world.running("a"), world.workloads) == (0, {})
+    assert world.notes["a"] == (
+        "2 of 3 pods exist that nothing else holds: pod a-2: waits for PersistentVolumeClaim two to be bound"
+    )
+    world.problems.clear()
+    world.settle()
+    assert world.running("a") == 3
+
+
 def test_pods_that_come_never_make_it_harder_to_start() -> None:
     """Three that would fit are joined by three more before there is room."""
     world = GangSimulation(2)
