@@ -87,4 +87,6 @@ def _update(old: Job, new: Job) -> Errors:
     return errors
 
 
-JOB: Final = ReviewedKind(names.JOB_CONTROLLER, templates, _create, _update)
+JOB: Final = ReviewedKind(
+    names.JOB_CONTROLLER, templates, _create, _update, of_request=frozenset((names.MIN_PARALLELISM,))
+)

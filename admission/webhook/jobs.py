@@ -42,6 +42,7 @@ class ReviewedKind:
     `suspend` is the path of the suspending field, `suspended` the value that suspends. `managed_by` is the path of
     the managing controller's name, `controller` the value that stands for the kind's own controller. `is_skipped` reports
     that a job is not managed although it names a queue. `create` and `update` return errors that are specific to the kind.
+    `of_request` names annotations that are judged by the number of pods that the job asks for, not by that with which it runs.
     """
 
     controller: str
@@ -52,6 +53,7 @@ class ReviewedKind:
     suspended: Any = True
     managed_by: tuple[str, ...] = ("spec", "managedBy")
     is_skipped: Callable[[Job], bool] = lambda job: False
+    of_request: frozenset[str] = frozenset()
 
     def is_suspended(self, job: Mapping[str, Any]) -> bool:
         """Reports whether the job's spec suspends it."""
@@ -209,6 +211,13 @@ def validate_update(
     if is_part(new, rules) or (new.get("metadata") or {}).get("deletionTimestamp"):
         return []
     errors = validate_create(new, kind, rules, known, old if queue_name(old) else None)
+    if not kind.is_suspended(new):
+        judged = {
+            _ANNOTATIONS.key(key)
+            for key in kind.of_request
+            if annotations_of(old).get(key) == annotations_of(new).get(key)
+        }
+        errors = [error for error in errors if error.field not in judged]
     if not kind.is_suspended(new):
         errors += unchanged(_QUEUE, queue_name(new), queue_name(old))
     if not (kind.is_suspended(old) and kind.is_suspended(new)):

@@ -16,7 +16,7 @@ from typing import Any, Final
 import msgspec
 
 from admission.webhook.endpoints import CREATE, UPDATE, Endpoint, Request, Wire, endpoint_of, is_mutating
-from admission.webhook.fields import Errors, aggregate
+from admission.webhook.fields import Errors, FieldError, aggregate
 from admission.webhook.lookups import Lookups
 from admission.webhook.patch import json_patch
 from admission.webhook.rules import ReviewRules
@@ -141,11 +141,32 @@ def _with_object(request: Request, changed: Wire) -> Request:
 
 def _validated(endpoint: Endpoint, request: Request, lookups: Lookups, rules: ReviewRules) -> Wire:
     errors = endpoint.validate(request, lookups, rules)
+    if request.operation == UPDATE and any(_is_of_annotation(error) for error in errors):
+        errors = _of_changed_annotations(errors, endpoint, request, lookups, rules)
     if not request.entitled and request.operation == UPDATE:
         errors = [*errors, *endpoint.restricted(request, lookups, rules)]
     if errors:
         return _answer(request, allowed=False, status=_refusal(endpoint, request, errors))
     return _answer(request, allowed=True, **_warned(endpoint, request.new, rules))
+
+
+def _is_of_annotation(error: FieldError) -> bool:
+    return ".annotations[" in error.field
+
+
+def _of_changed_annotations(
+    errors: Errors, endpoint: Endpoint, request: Request, lookups: Lookups, rules: ReviewRules
+) -> Errors:
+    """Returns the errors without those of annotations that the stored object has too.
+
+    An object may be older than the rule, or than the webhook: whoever changes something else would be refused for it.
+    """
+    before = msgspec.structs.replace(request, object=request.old_object)
+    try:
+        known = endpoint.validate(before, lookups, rules)
+    except UNREADABLE:
+        return errors
+    return [error for error in errors if not (_is_of_annotation(error) and error in known)]
 
 
 def _warned(endpoint: Endpoint, obj: Wire, rules: ReviewRules) -> Wire:

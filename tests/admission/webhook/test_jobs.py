@@ -300,3 +300,20 @@ def test_children_of_a_jobset_are_not_judged() -> None:
     child = job(template={names.PODSET_GROUP_NAME: "g"})
     child["metadata"]["ownerReferences"] = [OWNER]
     assert validate_create(child, JOB, RULES) == []
+
+
+@pytest.mark.parametrize("change", [{"labels": {**QUEUE, "mine": "x"}}, {"annotations": {"kueue.x-k8s.io/x": "y"}}])
+def test_a_job_that_runs_with_its_minimum_of_pods_may_be_changed(change: dict[str, Any]) -> None:
+    """It asked for six pods, four at least, and was admitted with four. The start itself is such an update."""
+    minimum = {names.MIN_PARALLELISM: "4"}
+    waiting = job(annotations=minimum, suspend=True, parallelism=6)
+    running = job(annotations=minimum, suspend=False, parallelism=4)
+    assert validate_update(waiting, running, JOB, RULES) == []
+    meta = {**running["metadata"], **change}
+    meta["annotations"] = {**minimum, **change.get("annotations", {})}
+    assert validate_update(running, {**running, "metadata": meta}, JOB, RULES) == []
+    meta["annotations"] = {names.MIN_PARALLELISM: "5"}
+    (error,) = validate_update(running, {**running, "metadata": meta}, JOB, RULES)
+    assert error.detail == "should be between 0 and 3"
+    (error,) = validate_update(waiting, job(annotations=minimum, suspend=True, parallelism=4), JOB, RULES)
+    assert error.detail == "should be between 0 and 3"

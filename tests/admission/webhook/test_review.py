@@ -17,7 +17,7 @@ from admission.webhook.patch import json_patch
 from admission.webhook.review import BadReview, decode, review
 from admission.webhook.rules import ReviewRules
 from api import names
-from tests.admission.webhook.objects import BLOCK, RACK, job, lookups
+from tests.admission.webhook.objects import BLOCK, RACK, job, jobset, lookups
 
 MUTATE_JOB, VALIDATE_JOB = "/mutate-batch-v1-job", "/validate-batch-v1-job"
 COHORT = "/validate-kueue-x-k8s-io-v1beta2-cohort"
@@ -202,3 +202,43 @@ def test_a_patch_makes_the_new_of_the_old(old: Any, new: Any) -> None:
     made = patched({"x": old}, patch)
     # bool and int are equal in Python but not in JSON; the patch compares as Python does.
     assert made == {"x": new}
+
+
+def _annotated(obj: dict[str, Any], key: str, text: str) -> dict[str, Any]:
+    made = copy.deepcopy(obj)
+    made["metadata"]["annotations"] = {**(made["metadata"].get("annotations") or {}), key: text}
+    return made
+
+
+_POD = {
+    "metadata": {"name": "p", "namespace": "ns", "labels": {names.QUEUE_NAME_LABEL: "q", names.MANAGED_LABEL: "true"}},
+    "spec": {"containers": [], "schedulingGates": [{"name": names.ADMISSION_GATE}]},
+}
+_WORKLOAD = {
+    "metadata": {"name": "w", "namespace": "ns"},
+    "spec": {"podSets": [{"name": "main", "count": 1, "template": {"spec": {"containers": []}}}]},
+}
+_CLUSTER_QUEUE = {"metadata": {"name": "cq"}, "spec": {"namespaceSelector": {}, "resourceGroups": []}}
+
+
+@pytest.mark.parametrize(
+    ("path", "obj", "key"),
+    [
+        pytest.param(VALIDATE_JOB, job(), names.PLACEMENT_PROFILE, id="job"),
+        pytest.param(
+            "/validate-jobset-x-k8s-io-v1alpha2-jobset", jobset(None, w=(1, 1, {})), names.SPARE_HOSTS, id="jobset"
+        ),
+        pytest.param("/validate-core-v1-pod", _POD, names.REQUIRED_TOPOLOGY, id="pod"),
+        pytest.param("/validate-kueue-x-k8s-io-v1beta2-workload", _WORKLOAD, names.PLACEMENT_PROFILE, id="workload"),
+        pytest.param(
+            "/validate-kueue-x-k8s-io-v1beta2-clusterqueue", _CLUSTER_QUEUE, names.BACKFILL, id="cluster-queue"
+        ),
+    ],
+)
+def test_annotations_are_judged_on_update_only_where_they_changed(path: str, obj: dict[str, Any], key: str) -> None:
+    """The object may be older than the rule, or than the webhook."""
+    old = _annotated(obj, key, "]bad")
+    assert not answer(path, body(old))["allowed"]
+    assert answer(path, body(_annotated(old, "mine", "x"), "UPDATE", old))["allowed"]
+    assert not answer(path, body(_annotated(old, key, "]worse"), "UPDATE", old))["allowed"]
+    assert not answer(path, body(old, "UPDATE", obj))["allowed"]
