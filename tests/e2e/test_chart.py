@@ -24,6 +24,7 @@ from hack.controlplane.build import ensure
 from hack.controlplane.cluster import ControlPlane
 from hack.controlplane.helm import RECIPE
 from hack.controlplane.options import ClusterOptions
+from tests.e2e.aggregated_roles import job_kind_roles
 from tests.scenarios.site import RACK, Site
 from tests.scenarios.stage import Stage, real
 
@@ -225,6 +226,7 @@ async def test_a_release_is_upgraded_rolled_back_and_removed_while_jobs_run(
     assert len({node.rsplit("-", 1)[0] for node in before.values()}) == 1
 
     chart = by_url(tmp_path, stage.processes.webhook_url)
+    job_kind_roles(cluster)
     helm("upgrade", "stowage", chart, "-n", NAMESPACE)
     helm("upgrade", "stowage", chart, "-n", NAMESPACE, "--set", "visibility.enabled=true")
     assert "v1beta2.visibility.kueue.x-k8s.io" in apis(cluster)

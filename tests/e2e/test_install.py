@@ -21,6 +21,7 @@ from admission.integrations.registry import DECLARED
 from hack.controlplane.cluster import ControlPlane
 from hack.controlplane.nodes import node
 from hack.controlplane.options import ClusterOptions
+from tests.e2e.aggregated_roles import job_kind_roles
 from tests.hack.rights import ALLOWED, KUEUE, OURS, Right
 from tests.scenarios.failures import complaints
 from tests.scenarios.site import BLOCK, GROUP, RACK, eventually
@@ -61,6 +62,18 @@ def test_all_objects_are_taken_and_applying_again_changes_nothing(installed: Con
     told = installed.kubectl("apply", "--server-side", "-k", str(CONFIG / "default"))
     assert len(told.splitlines()) == len(first) == len(list(rendered(installed, "default")))
     assert objects_of(installed, "default") == first
+
+
+def test_the_upgrade_command_works_twice_in_a_row_where_job_kinds_have_rights(installed: ControlPlane) -> None:
+    """As docs/start.md gives it, without --force-conflicts: the rights on declared kinds are written by the API server."""
+    end = job_kind_roles(installed)
+    try:
+        for _ in range(2):
+            installed.kubectl("apply", "--server-side", "-k", str(CONFIG / "default"))
+        role = json.loads(installed.kubectl("get", "clusterrole", "stowage-controller-job-kinds", "-o", "json"))
+        assert role["rules"], "the rights are kept"
+    finally:
+        end()
 
 
 @in_loop
