@@ -2,8 +2,11 @@
 
 `kubectl delete -k config/default` deletes the processes together with the CRDs; no controller then removes the finalizers of
 their objects, and the deletion never completes. The order here: webhook configurations and APIServices (so that nothing blocks
-writes or the deletion of namespaces), Deployments and their pods (so that nothing adds a finalizer), finalizers, CRDs, RBAC,
-namespace. With `keep_crds` the queues and Workloads stay, for the Kueue that takes over.
+writes or the deletion of namespaces), Deployments and their pods (so that nothing adds a finalizer), finalizers, CRDs, RBAC and
+whatever else has our label, namespace. With `keep_crds` the queues and Workloads stay, for the Kueue that takes over.
+
+A controller that still runs would see its queues go and suspend the jobs that run. So nothing is removed while a process
+outside of the cluster renews a Lease, and no queue while any process does.
 
 Exit codes: 0 when all is removed, 1 when the user declined, 2 when something could not be removed. It may be run again.
 """
@@ -29,30 +32,47 @@ from api.kube.resources import (
     CLUSTER_QUEUES,
     CRDS,
     DEPLOYMENTS,
+    LEASES,
     LOCAL_QUEUES,
     MUTATING_WEBHOOKS,
     NAMESPACES,
     PODS,
+    POLICIES,
+    POLICY_BINDINGS,
     VALIDATING_WEBHOOKS,
     WORKLOADS,
     Resource,
 )
-from api.names import GROUP, IN_USE_FINALIZER, MANAGED_FINALIZER, MANAGED_LABEL
+from api.names import (
+    AGGREGATE_TO_CONTROLLER,
+    AGGREGATE_TO_WEBHOOK,
+    GROUP,
+    IN_USE_FINALIZER,
+    MANAGED_FINALIZER,
+    MANAGED_LABEL,
+)
 
 REMOVED, KEPT, NOT_REMOVED = 0, 1, 2
 OURS = "app.kubernetes.io/name=stowage"
-_RBAC, _POLICIES = "rbac.authorization.k8s.io", "admissionregistration.k8s.io"
+_RBAC = "rbac.authorization.k8s.io"
 _HELD = tuple(resource for resource in ALL if resource.group == GROUP)
+CLUSTER_ROLES = Resource(_RBAC, "v1", "clusterroles", "ClusterRole", namespaced=False)
+_FLOW = "flowcontrol.apiserver.k8s.io"
 _CLUSTER_WIDE = (
-    Resource(
-        _POLICIES, "v1", "validatingadmissionpolicybindings", "ValidatingAdmissionPolicyBinding", namespaced=False
-    ),
-    Resource(_POLICIES, "v1", "validatingadmissionpolicies", "ValidatingAdmissionPolicy", namespaced=False),
+    Resource(_FLOW, "v1", "flowschemas", "FlowSchema", namespaced=False),
+    Resource(_FLOW, "v1", "prioritylevelconfigurations", "PriorityLevelConfiguration", namespaced=False),
+    POLICY_BINDINGS,
+    POLICIES,
     Resource(_RBAC, "v1", "clusterrolebindings", "ClusterRoleBinding", namespaced=False),
-    Resource(_RBAC, "v1", "clusterroles", "ClusterRole", namespaced=False),
+    CLUSTER_ROLES,
 )
-_ROLE_BINDINGS = Resource(_RBAC, "v1", "rolebindings", "RoleBinding")
+_IN_OTHER_NAMESPACES = (
+    Resource(_RBAC, "v1", "rolebindings", "RoleBinding"),
+    Resource(_RBAC, "v1", "roles", "Role"),
+)
 _PATIENCE, _PAUSE = 120.0, 0.5
+_LONGEST_LEASE = 60.0
+"""Seconds that a Lease is watched at most, whatever it says."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,19 +98,26 @@ def run(arguments: UninstallArguments, confirm: Callable[[str], bool], out: Cons
 
 async def _run(arguments: UninstallArguments, confirm: Callable[[str], bool], out: Console) -> int:
     async with await connect(arguments.kubeconfig, arguments.context) as kube:
+        await _no_process_outside(kube, arguments.namespace)
         if not confirm(await _announce(kube, arguments)):
             return KEPT
         # The APIServices too: while one is there without a server, no namespace can be deleted.
         for resource in (MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS, API_SERVICES):
             await _delete_ours(kube, resource, out)
         await _stop_processes(kube, arguments.namespace, out)
+        await _no_process(kube, arguments.namespace)
         await _stop_converting(kube, keep=CONVERTED if arguments.keep_crds else frozenset())
         if not arguments.keep_crds:
             await _remove_finalizers(kube, out)
             await _delete_ours(kube, CRDS, out)
         for resource in _CLUSTER_WIDE:
             await _delete_ours(kube, resource, out)
-        await _delete_ours(kube, _ROLE_BINDINGS, out, "kube-system")
+        for label in (AGGREGATE_TO_CONTROLLER, AGGREGATE_TO_WEBHOOK):
+            await _delete_ours(kube, CLUSTER_ROLES, out, selector=f"{label}=true")
+        for resource in _IN_OTHER_NAMESPACES:
+            namespaces = {found["metadata"]["namespace"] for found in await _list_ours(kube, resource)}
+            for namespace in sorted(namespaces - {arguments.namespace}):
+                await _delete_ours(kube, resource, out, namespace)
         await _delete(kube, NAMESPACES, arguments.namespace, None, out)
         await _wait_until_gone(
             f"namespace {arguments.namespace}", lambda: _exists(kube, NAMESPACES, arguments.namespace)
@@ -106,6 +133,51 @@ async def _announce(kube: Kube, arguments: UninstallArguments) -> str:
     crds = len(await _list_ours(kube, CRDS))
     counts = [f"{len(await _list_all(kube, each))} {each.kind}s" for each in (WORKLOADS, CLUSTER_QUEUES, LOCAL_QUEUES)]
     return f"{what}, {crds} CRDs and with them {', '.join(counts)} and all other objects of these kinds. {waiting}"
+
+
+async def _no_process_outside(kube: Kube, namespace: str) -> None:
+    """Raises StowageError if a process that is no pod of the namespace renews a Lease there."""
+    pods = [pod["metadata"]["name"] for pod in await _list_all(kube, PODS, namespace)]
+    outside = {
+        lease["metadata"]["name"]
+        for lease in await _held_leases(kube, namespace)
+        if _holder(lease).rpartition("_")[0] not in pods
+    }
+    await _not_renewed(kube, namespace, outside)
+
+
+async def _no_process(kube: Kube, namespace: str) -> None:
+    """Raises StowageError if a process renews a Lease of the namespace."""
+    await _not_renewed(kube, namespace, {lease["metadata"]["name"] for lease in await _held_leases(kube, namespace)})
+
+
+async def _not_renewed(kube: Kube, namespace: str, names: set[str]) -> None:
+    """Watches the Leases of these names for as long as they hold without being renewed. Raises StowageError if one is."""
+    first = {lease["metadata"]["name"]: lease for lease in await _held_leases(kube, namespace)}
+    waits = {name: min(_duration(lease), _LONGEST_LEASE) for name, lease in first.items() if name in names}
+    began = time.monotonic()
+    while waits and time.monotonic() - began <= max(waits.values()):
+        await asyncio.sleep(_PAUSE)
+        for lease in await _held_leases(kube, namespace):
+            name = lease["metadata"]["name"]
+            if name in waits and lease["spec"].get("renewTime") != first[name]["spec"].get("renewTime"):
+                raise StowageError(
+                    f"the process {_holder(lease)} still renews the lease {name}. It would suspend the jobs that run when "
+                    "their queues go: stop it first"
+                )
+
+
+async def _held_leases(kube: Kube, namespace: str) -> list[dict[str, Any]]:
+    """Returns the Leases that have a holder; of a process that ends in order they have none."""
+    return [lease for lease in await _list_all(kube, LEASES, namespace) if _holder(lease)]
+
+
+def _holder(lease: dict[str, Any]) -> str:
+    return str((lease.get("spec") or {}).get("holderIdentity") or "")
+
+
+def _duration(lease: dict[str, Any]) -> float:
+    return float(lease["spec"].get("leaseDurationSeconds") or 0)
 
 
 async def _stop_processes(kube: Kube, namespace: str, out: Console) -> None:
@@ -155,8 +227,10 @@ async def _remove_finalizer(kube: Kube, resource: Resource, obj: dict[str, Any],
     return True
 
 
-async def _delete_ours(kube: Kube, resource: Resource, out: Console, namespace: str | None = None) -> None:
-    names = [obj["metadata"]["name"] for obj in await _list_ours(kube, resource, namespace)]
+async def _delete_ours(
+    kube: Kube, resource: Resource, out: Console, namespace: str | None = None, *, selector: str = OURS
+) -> None:
+    names = [obj["metadata"]["name"] for obj in await _list_all(kube, resource, namespace, selector)]
     for name in names:
         await _delete(kube, resource, name, namespace, out)
     for name in names:

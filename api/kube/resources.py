@@ -108,6 +108,21 @@ MUTATING_WEBHOOKS: Final = Resource(
     namespaced=False,
 )
 
+POLICIES: Final = Resource(
+    "admissionregistration.k8s.io",
+    "v1",
+    "validatingadmissionpolicies",
+    "ValidatingAdmissionPolicy",
+    namespaced=False,
+)
+POLICY_BINDINGS: Final = Resource(
+    "admissionregistration.k8s.io",
+    "v1",
+    "validatingadmissionpolicybindings",
+    "ValidatingAdmissionPolicyBinding",
+    namespaced=False,
+)
+
 WORKLOADS: Final = Resource(GROUP, VERSION, "workloads", "Workload")
 LOCAL_QUEUES: Final = Resource(GROUP, VERSION, "localqueues", "LocalQueue")
 CLUSTER_QUEUES: Final = Resource(GROUP, VERSION, "clusterqueues", "ClusterQueue", namespaced=False)

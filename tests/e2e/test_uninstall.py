@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 import yaml
 from typer.testing import CliRunner
@@ -16,6 +14,7 @@ from hack.controlplane.cluster import ControlPlane
 from hack.controlplane.nodes import node
 from hack.controlplane.options import ClusterOptions
 from tests.builders import pod_template
+from tests.e2e.aggregated_roles import job_kind_roles
 
 CONTROL_PLANE = ClusterOptions()
 
@@ -43,42 +42,53 @@ def uninstall(cluster: ControlPlane, *args: str, answer: str = "") -> tuple[int,
 
 
 @pytest.fixture(scope="module")
-def installed(cluster: ControlPlane) -> ControlPlane:
+def kinds(cluster: ControlPlane) -> str:
+    """All kinds that the API server serves without us."""
+    served = cluster.kubectl("api-resources", "--verbs=list,delete", "-o", "name").split()
+    return ",".join(kind for kind in served if not kind.startswith("events"))
+
+
+@pytest.fixture(scope="module")
+def installed(cluster: ControlPlane, kinds: str) -> ControlPlane:
     cluster.add_nodes(node(f"host-{n}", {}) for n in range(2))
     cluster.kubectl("apply", "--server-side", "-k", str(CONFIG / "default"))
     # An aggregated API that nobody serves: the API server would not delete a namespace while it is registered.
     for file in ("apiservice", "service", "secret", "rbac", "policy"):
         cluster.kubectl("apply", "--server-side", "-f", str(CONFIG / "visibility" / f"{file}.yaml"))
+    for file in ("rbac", "service", "secret", "users", "policy", "topologies"):
+        cluster.kubectl("apply", "--server-side", "-f", str(CONFIG / "dashboard" / f"{file}.yaml"))
+    job_kind_roles(cluster)
     eventually("the CRDs are served", lambda: "workloads" in cluster.kubectl("api-resources", f"--api-group={GROUP}"))
     queue(cluster)
     return cluster
 
 
-def left(cluster: ControlPlane) -> set[str]:
-    kinds = "crd,clusterrole,clusterrolebinding,mutatingwebhookconfiguration,validatingwebhookconfiguration,namespace"
-    ours = ("-l", "app.kubernetes.io/name=stowage", "-o", "name")
-    found = cluster.kubectl("get", f"{kinds},apiservice", *ours).split()
-    return {*found, *cluster.kubectl("get", "rolebinding", "-n", "kube-system", *ours).split()}
+def left(cluster: ControlPlane, kinds: str) -> set[str]:
+    """Our objects of all kinds, in all namespaces, and the roles that `stowage jobkind rbac` prints."""
+    ours = ("-l", "app.kubernetes.io/name=stowage", "-o", "name", "-A")
+    aggregated = ("-l", "stowage.dev/aggregate-to-controller", "-o", "name")
+    found = cluster.kubectl("get", kinds, *ours).split()
+    return {*found, *cluster.kubectl("get", "clusterrole", *aggregated).split()}
 
 
-def test_no_changes_nothing(installed: ControlPlane) -> None:
-    before = left(installed)
+def test_no_changes_nothing(installed: ControlPlane, kinds: str) -> None:
+    before = left(installed, kinds)
     code, said = uninstall(installed, answer="n\n")
     assert code == 1
     assert "1 Workloads, 1 ClusterQueues, 1 LocalQueues" in said
-    assert left(installed) == before
+    assert left(installed, kinds) == before
 
 
-def test_the_crds_can_stay_for_kueue(installed: ControlPlane) -> None:
+def test_the_crds_can_stay_for_kueue(installed: ControlPlane, kinds: str) -> None:
     code, said = uninstall(installed, "--keep-crds", answer="y\n")
     assert code == 0, said
-    assert all(name.startswith("customresourcedefinition") for name in left(installed))
+    assert all(name.startswith("customresourcedefinition") for name in left(installed, kinds))
     assert installed.api.get(f"/apis/{GROUP}/v1beta2/namespaces/default/workloads/w")["metadata"]["finalizers"]
 
 
-def test_nothing_is_left_and_nothing_hangs(installed: ControlPlane, tmp_path: Path) -> None:
+def test_nothing_is_left_and_nothing_hangs(installed: ControlPlane, kinds: str) -> None:
     code, said = uninstall(installed, "--yes")
     assert code == 0, said
-    assert not left(installed)
+    assert not left(installed, kinds)
     code, said = uninstall(installed, "--yes")
     assert code == 0, f"a second run finds nothing to do: {said}"
