@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from api.manifests import read
+from api.kube.resources import POLICIES, POLICY_BINDINGS
+from api.manifests import parsed
 
 Obj = dict[str, Any]
 _BUILT_IN: Final[Mapping[str, Sequence[Obj]]] = {
@@ -17,6 +18,8 @@ _BUILT_IN: Final[Mapping[str, Sequence[Obj]]] = {
     )
 }
 """Rules of the API server's own roles that the manifests bind."""
+_SHIPPED: Final = "stowage-system"
+"""The namespace in the manifests."""
 _CLUSTER_ROLE, _ROLE = "ClusterRole", "Role"
 _ROLES: Final = frozenset((_CLUSTER_ROLE, _ROLE))
 
@@ -49,7 +52,7 @@ class Right:
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """The shipped objects. `crds` and `webhooks` map file paths to objects.
+    """The shipped objects. `crds`, `webhooks` and `policies` (with their bindings) map file paths to objects.
 
     `rights` are needed always; the others by the components selfsigned, retention and metricsauth.
     """
@@ -57,6 +60,7 @@ class Expected:
     folder: Path
     crds: Mapping[Path, Obj]
     webhooks: Mapping[Path, Obj]
+    policies: Sequence[tuple[Path, Obj]]
     rights: tuple[Right, ...]
     certificates: tuple[Right, ...]
     retention: tuple[Right, ...]
@@ -67,14 +71,17 @@ def expected(folder: Path, namespace: str) -> Expected:
     """Reads the manifests. `namespace` replaces that of the manifests. Raises OSError."""
     crds = dict(_objects(folder / "crd", "CustomResourceDefinition"))
     kinds = ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")
-    webhooks = dict(_objects(folder / "webhook", *kinds))
+    webhooks = dict(_objects(folder / "webhook", *kinds, namespace=namespace))
+    policies = list(_objects(folder / "rbac", POLICIES.kind, POLICY_BINDINGS.kind, namespace=namespace))
     of = {name: tuple(_rights(folder / name, namespace)) for name in ("rbac", "selfsigned", "retention", "metricsauth")}
-    return Expected(folder, crds, webhooks, *of.values())
+    return Expected(folder, crds, webhooks, policies, *of.values())
 
 
-def _objects(folder: Path, *kinds: str) -> Iterator[tuple[Path, Obj]]:
+def _objects(folder: Path, *kinds: str, namespace: str = _SHIPPED) -> Iterator[tuple[Path, Obj]]:
+    """Yields the objects of these kinds, with the namespace in place of that of the manifests, also inside of expressions."""
     for path in sorted(folder.glob("*.yaml")):
-        yield from ((path, obj) for obj in read(path) if obj.get("kind") in kinds)
+        found = parsed(path.read_text().replace(_SHIPPED, namespace))
+        yield from ((path, obj) for obj in found if obj.get("kind") in kinds)
 
 
 def _rights(folder: Path, namespace: str) -> Iterator[Right]:

@@ -206,6 +206,25 @@ CASES = [
         id="a webhook configuration is missing",
     ),
     pytest.param(
+        kubectl(
+            "patch",
+            "validatingwebhookconfiguration",
+            "stowage-validating-webhook-configuration",
+            "--type=json",
+            "-p",
+            '[{"op": "add", "path": "/webhooks/0/namespaceSelector", "value": {"matchLabels": {"team": "a"}}}]',
+        ),
+        "webhook-configurations",
+        "ValidatingWebhookConfiguration stowage-validating-webhook-configuration",
+        id="the namespaceSelector of a webhook is edited",
+    ),
+    pytest.param(
+        kubectl("delete", "validatingadmissionpolicybinding", "stowage-pods"),
+        "policies",
+        "ValidatingAdmissionPolicyBinding stowage-pods",
+        id="the binding of a policy is missing",
+    ),
+    pytest.param(
         kubectl("delete", "clusterrolebinding", "stowage-ungater"),
         "rights",
         "ServiceAccount stowage-ungater",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -22,6 +22,7 @@ from api.names import CONVERT_PATH
 
 _KINDS: Final = {each.kind: each for each in (MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS)}
 _FAILED: Final = re.compile(r'failed calling webhook "([^"]+)"')
+_SELECTING: Final = ("namespaceSelector", "objectSelector", "matchConditions")
 _DAY: Final = 86_400
 _SOON: Final = 7 * _DAY
 
@@ -41,6 +42,9 @@ def _configurations(view: View) -> Iterator[Finding]:
             yield Finding(name, f"lacks the webhooks {listed(missing)}", command)
         if lax := [hook["name"] for hook in wanted["webhooks"] if _is_lax(hook, hooks.get(hook["name"]))]:
             yield Finding(name, f"lets objects pass unseen when the webhook is down: {listed(lax)}", command)
+        for field in _SELECTING:
+            if changed := [hook["name"] for hook in wanted["webhooks"] if _selects_others(field, hook, hooks)]:
+                yield Finding(name, f"sees other objects than it should, by {field} of {listed(changed)}", command)
     if by_service and view.named(SERVICES, WEBHOOK, view.namespace) is None:
         file = str(view.expected.folder / "webhook" / "service.yaml")
         yield Finding(f"Service {WEBHOOK}", "is missing", view.command("apply", "--server-side", "-f", file))
@@ -48,6 +52,12 @@ def _configurations(view: View) -> Iterator[Finding]:
 
 def _is_lax(wanted: Obj, there: Obj | None) -> bool:
     return there is not None and wanted.get("failurePolicy") == "Fail" and there.get("failurePolicy") == "Ignore"
+
+
+def _selects_others(field: str, wanted: Obj, hooks: Mapping[str, Obj]) -> bool:
+    """Reports whether the webhook has another selector, or other conditions; those without any have nothing or `{}`."""
+    there = hooks.get(wanted["name"])
+    return there is not None and (there.get(field) or None) != (wanted.get(field) or None)
 
 
 def _answers(view: View) -> Iterator[Finding]:
@@ -134,8 +144,8 @@ CHECKS: Final = (
     Check(
         "webhook-configurations",
         (MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS, SERVICES),
-        "A webhook configuration or the webhook's Service is missing, a configuration lacks webhooks, or lets objects pass "
-        "when the webhook is down.",
+        "A webhook configuration or the webhook's Service is missing, a configuration lacks webhooks, lets objects pass "
+        "when the webhook is down, or selects other namespaces or objects than the manifest.",
         "Jobs that name a queue start at once, outside every quota.",
         "applies the manifest",
         _configurations,

@@ -338,6 +338,51 @@ CASES: dict[str, Case] = {
         "webhook-configurations",
         "kubectl apply",
     ),
+    "a webhook's namespaceSelector is edited": (
+        with_(
+            lambda objects: objects[kinds.VALIDATING_WEBHOOKS][0]["webhooks"][0].update(
+                namespaceSelector={"matchLabels": {"team": "a"}}
+            )
+        ),
+        "webhook-configurations",
+        "kubectl apply",
+    ),
+    "a webhook has a condition": (
+        with_(
+            lambda objects: objects[kinds.MUTATING_WEBHOOKS][0]["webhooks"][0].update(
+                matchConditions=[{"name": "none", "expression": "false"}]
+            )
+        ),
+        "webhook-configurations",
+        "kubectl apply",
+    ),
+    "a policy is missing": (without(kinds.POLICIES, "stowage-pods"), "policies", "kubectl apply"),
+    "a policy's binding is missing": (without(kinds.POLICY_BINDINGS, "stowage-pods"), "policies", "kubectl apply"),
+    "a policy's binding only warns": (
+        set_(kinds.POLICY_BINDINGS, "stowage-pods", "spec|validationActions", ["Warn"]),
+        "policies",
+        "kubectl apply",
+    ),
+    "a policy's binding holds for one namespace": (
+        set_(
+            kinds.POLICY_BINDINGS,
+            "stowage-pods",
+            "spec|matchResources",
+            {"namespaceSelector": {"matchLabels": {"a": "b"}}},
+        ),
+        "policies",
+        "kubectl apply",
+    ),
+    "a policy lets errors pass": (
+        set_(kinds.POLICIES, "stowage-configmaps", "spec|failurePolicy", "Ignore"),
+        "policies",
+        "kubectl apply",
+    ),
+    "a policy asks for nothing": (
+        set_(kinds.POLICIES, "stowage-configmaps", "spec|validations", [{"expression": "true"}]),
+        "policies",
+        "kubectl apply",
+    ),
     "the Service is missing": (without(kinds.SERVICES, WEBHOOK), "webhook-configurations", "kubectl apply"),
     "the webhook does not answer": (
         healthy.view(

@@ -103,8 +103,13 @@ def objects() -> dict[kinds.Resource, list[Obj]]:
         kind: [_trusting(copy.deepcopy(one)) for one in shipped().webhooks.values() if one["kind"] == kind.kind]
         for kind in (kinds.MUTATING_WEBHOOKS, kinds.VALIDATING_WEBHOOKS)
     }
+    policies = {
+        kind: [copy.deepcopy(one) for _, one in shipped().policies if one["kind"] == kind.kind]
+        for kind in (kinds.POLICIES, kinds.POLICY_BINDINGS)
+    }
     return {
         **hooks,
+        **policies,
         kinds.CRDS: [_converting(copy.deepcopy(crd)) for crd in shipped().crds.values()],
         kinds.DEPLOYMENTS: [_deployment(name) for name in (CONTROLLER, UNGATER, WEBHOOK)],
         kinds.CONFIG_MAPS: [
