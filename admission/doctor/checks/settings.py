@@ -191,6 +191,19 @@ def _objects(view: View, settings: AdmissionSettings) -> Iterator[Finding]:
         yield Finding("settings featureGates.TopologyAwareScheduling", what, command)
 
 
+def _priorities(view: View) -> Iterator[Finding]:
+    """The setting that lets any tenant evict work of others; unreadable settings are another check's subject."""
+    try:
+        settings = installed_settings(view, CONTROLLER)
+    except BAD_SETTINGS:
+        return
+    if settings is not None and settings.sakkara.priority_across_namespaces and settings.sakkara.highest_priority > 0:
+        highest = settings.sakkara.highest_priority
+        what = f"is true, so any user who may write ConfigMaps can give a group the priority {highest} against all namespaces"
+        command = _set(view, {"SAKKARA__PRIORITY_ACROSS_NAMESPACES": "false"})
+        yield Finding("settings sakkara.priorityAcrossNamespaces", what, command)
+
+
 def _set(view: View, variables: Mapping[str, str]) -> str:
     """Returns the command that sets variables, which take precedence over the file; the pods restart."""
     return _set_env(view, [f"{_PREFIX}{name}={value}" for name, value in variables.items()])
@@ -210,5 +223,13 @@ CHECKS: Final = (
         "installs the rights, sets the variable that takes precedence over the file, or takes the invalid setting out, so that "
         "its default applies, and leaves all others",
         _found,
+    ),
+    Check(
+        "group-priorities",
+        (DEPLOYMENTS, CONFIG_MAPS),
+        "`sakkara.priorityAcrossNamespaces` is on, and `sakkara.highestPriority` is above 0.",
+        "Any tenant can evict the groups of priority 0 of all others, where queues let priorities preempt.",
+        "sets the variable that turns it off and takes precedence over the file",
+        _priorities,
     ),
 )

@@ -482,6 +482,11 @@ CASES: dict[str, Case] = {
         "settings-contradict",
         "kubectl apply --server-side -f ",
     ),
+    "priorities of tenants count everywhere": (
+        settings("sakkara: {priorityAcrossNamespaces: true}"),
+        "group-priorities",
+        f"kubectl -n {OURS} set env",
+    ),
     "topologies are switched off": (
         settings("featureGates: {TopologyAwareScheduling: false}"),
         "settings-contradict",
