@@ -129,8 +129,8 @@ def labels_of(pod_set: PodSet) -> dict[str, str]:
 
 def _relabelled(unit: PodUnit, workload: Workload) -> tuple[PodSet, ...]:
     """Returns the pod sets with the labels of the pods that wait, which their users may change. Raises UnlikePods."""
-    pod_sets, owners = workload.spec.pod_sets, workload.metadata.owner_references
-    if any(owner.controller and owner.kind != PODS.kind for owner in owners):
+    pod_sets, owner = workload.spec.pod_sets, workload.owner
+    if owner is not None and owner.kind != PODS.kind:
         return pod_sets  # a set's Workload has the labels of the set's template
     return tuple(_with_labels(each, unit.labels_of(each.name)) for each in pod_sets)
 
