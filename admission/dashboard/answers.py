@@ -258,8 +258,9 @@ class WorkloadRow(Answer):
     """A Workload. `reason` and `message` are those of the condition that says its state; `position` counts from 1.
 
     `hint` is what the controller wrote to the condition stowage.dev/Explanation of a Workload that waits; empty before it did.
-    `heldHosts` counts the hosts that others are leaving for it.
-    `earliestStart` and `expectedStart` are the earliest and the latest start that is expected, as far as they are known.
+    `heldHosts` counts the hosts that others are leaving for it. `started` is when a Workload that runs was admitted,
+    `ranBefore` the seconds of its earlier runs, and `gpus` how many GPUs it was admitted with. `earliestStart` and
+    `expectedStart` are the earliest and the latest start that is expected, as far as they are known.
     """
 
     namespace: str
@@ -276,6 +277,9 @@ class WorkloadRow(Answer):
     notes: list[Note]
     since: str | None
     created: str | None
+    started: str | None
+    ran_before: int
+    gpus: int
     position: int | None
     held_hosts: int
     earliest_start: str | None

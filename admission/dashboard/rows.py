@@ -16,6 +16,7 @@ from admission.engine.model import Workload as EngineWorkload
 from admission.engine.queue.pending import Position
 from admission.visibility.pending import NOT_IN_LINE
 from admission.world.workload_facts import earliest_start, expected_start, latest_start
+from api.errors import InvalidQuantity
 from api.kube.turns import Turns
 from api.meta import find_condition, is_true
 from api.names import (
@@ -31,6 +32,7 @@ from api.names import (
     QUOTA_RESERVED,
     UNSCHEDULABLE,
 )
+from api.quantity import to_int
 from api.workloads import Workload
 
 PENDING, RESERVED, ADMITTED_STATE, EVICTED_STATE, FINISHED_STATE = (
@@ -51,6 +53,7 @@ _NOTED: Final = {
 """Conditions that tell what a workload with quota lacks, and the status that tells it."""
 STATES: Final = (PENDING, RESERVED, ADMITTED_STATE, EVICTED_STATE, FINISHED_STATE)
 _EXPECTED: Final = re.compile(r"(?<!is )expected to start at (\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ)")
+_GPU: Final = re.compile(r"/.*gpu")
 _LONGEST: Final = 32768
 _FRESH: Final = 1.0
 """Seconds for which positions are kept: sorting thousands of workloads takes milliseconds."""
@@ -167,11 +170,24 @@ class Rows:
             "notes": [] if state in (PENDING, FINISHED_STATE) else list(_notes(workload)),
             "since": since,
             "created": meta.creation_timestamp,
+            "started": since if state == ADMITTED_STATE else None,
+            "ranBefore": status.accumulated_past_execution_time_seconds or 0,
+            "gpus": _gpus(workload),
             "position": None,
             "heldHosts": 0,
             "earliestStart": None if expected else earliest_start(forecast),
             "expectedStart": expected.group(1) if expected else latest_start(forecast),
         }
+
+
+def _gpus(workload: Workload) -> int:
+    """Returns how many GPUs the Workload was admitted with; amounts that cannot be read count as none."""
+    admission = workload.status.admission
+    amounts = (each.resource_usage for each in admission.pod_set_assignments) if admission else ()
+    try:
+        return sum(to_int(name, amount) for usage in amounts for name, amount in usage.items() if _GPU.search(name))
+    except InvalidQuantity:
+        return 0
 
 
 def _state(workload: Workload) -> tuple[str, str | None]:

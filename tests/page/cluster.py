@@ -49,6 +49,9 @@ def workload(number: int, rng: Random, pods: int, state: str = "Admitted") -> di
         "hint": "",
         "since": NOW,
         "created": f"2026-11-25T{10 + number % 10:02d}:{number % 60:02d}:00Z",
+        "started": NOW if state == "Admitted" else None,
+        "ranBefore": 0,
+        "gpus": 0,
         "notes": [],
         "position": None,
         "heldHosts": 0,
@@ -133,6 +136,7 @@ class MadeCluster:
     def _place(self, row: dict[str, Any], at: int, span: int, gpus: int) -> None:
         key = f"{row['namespace']}/{row['name']}"
         self.rows[key] = row
+        row["gpus"] += gpus * span
         amounts = [gpus * 12_000, gpus * (100 << 30), gpus]
         for host in range(at, at + span):
             self.used[host] = [have + more for have, more in zip(self.used[host], amounts, strict=True)]

@@ -74,6 +74,7 @@ async def test_each_view_is_shown_without_an_error(scheme: str, window: dict[str
         ("topology?color=fullness", "empty"),
         ("queues", "Cohort all"),
         ("waiting", "57 workloads wait"),
+        ("running", "workloads run"),
         (f"workload/{large}", "pods on"),
         (f"workload/{waits}", "What would admit it"),
         ("what-if", "What if this job were submitted now?"),
@@ -292,6 +293,61 @@ async def test_the_tree_is_walked_by_keys(opened: Opener) -> None:
     assert await at(found) is None
 
 
+async def test_the_list_of_what_runs_has_owner_start_and_gpu_hours(opened: Opener) -> None:
+    cluster = MadeCluster(400)
+    key = a_large(cluster)
+    namespace, name = key.split("/")
+    cluster.rows[key] |= {"job": "JobSet llm", "gpus": 64, "ranBefore": 3600, "started": in_minutes(-120)}
+    found = await opened(cluster)
+    await found.go(f"running?text={name}&namespace={namespace}")
+    row = found.page.locator(WAITS)
+    await row.first.wait_for()
+    cells = [text.strip() for text in await row.first.locator("td").all_inner_texts()]
+    assert cells[:2] == [key, "JobSet llm"]
+    assert cells[5] == "64"
+    assert cells[7:] == ["2 h 0 min", "192"]
+    await found.page.get_by_role("link", name="Running").wait_for()
+    await found.go("running?sort=hours")
+    first = await found.page.locator(f"{WAITS} td.num").last.inner_text()
+    assert first
+    assert found.errors == []
+
+
+async def in_sight(found: Opened) -> bool:
+    """Whether the place that the keyboard is at lies in the picture's window, by the ring that is painted round it."""
+    return bool(
+        await found.page.evaluate(
+            """() => {
+              const canvas = document.querySelector('canvas');
+              const { width, height } = canvas;
+              const data = canvas.getContext('2d').getImageData(0, 0, width, height).data;
+              const probe = document.createElement('div');
+              probe.style.color = getComputedStyle(document.documentElement).getPropertyValue('--accent');
+              document.body.append(probe);
+              const [r, g, b] = getComputedStyle(probe).color.match(/\\d+/g).map(Number);
+              probe.remove();
+              const is = (at) => data[at] === r && data[at + 1] === g && data[at + 2] === b;
+              for (let at = 0; at < data.length; at += 4) if (is(at)) return true;
+              return false;
+            }"""
+        )
+    )
+
+
+@pytest.mark.parametrize("keys", [["+"] * 6, ["End", "+", "+", "+", "Home"], ["+"] * 3 + ["End"] + ["+"] * 3])
+async def test_the_keyboards_cursor_stays_in_sight(keys: list[str], opened: Opener) -> None:
+    found = await opened(MadeCluster(400))
+    await found.go("topology")
+    await picture(found.page)
+    await found.page.locator("canvas").focus()
+    for key in keys:
+        await found.page.keyboard.press(key)
+        await found.page.evaluate(
+            "() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))"
+        )
+        assert await in_sight(found), key
+
+
 async def test_every_control_is_reached_by_tab(opened: Opener) -> None:
     found = await opened(MadeCluster(64))
     await found.go("topology")
@@ -304,7 +360,7 @@ async def test_every_control_is_reached_by_tab(opened: Opener) -> None:
                 "() => document.activeElement.getAttribute('aria-label') ?? document.activeElement.textContent.slice(0, 40)"
             )
         )
-    assert names[:6] == ["To the content", "Stowage", "Topology", "Queues", "Waiting57", "What if"]
+    assert names[:7] == ["To the content", "Stowage", "Topology", "Queues", "Waiting57", "Running", "What if"]
     for wanted in (
         "Search workloads, queues, hosts",
         "Switch to dark",

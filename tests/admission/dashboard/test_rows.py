@@ -77,6 +77,24 @@ async def test_a_row_has_the_start_that_is_expected(
         assert entries == ({} if expected is None else {"w": expected})
 
 
+async def test_a_running_row_has_owner_start_and_gpus() -> None:
+    """What a list of running workloads needs to say whose GPU hours they are."""
+    states = [condition("QuotaReserved"), condition("Admitted")]
+    wire = workload("w", queue="lq", count=8, conditions=states).to_wire()
+    wire["metadata"] |= {"namespace": "team", "ownerReferences": [owner("w")]}
+    usage = {"cpu": "64", "nvidia.com/gpu": "48", "example.com/nic": "8"}
+    assigned = {"name": "main", "count": 8, "flavors": {"cpu": "gpu"}, "resourceUsage": usage}
+    wire["status"]["admission"] = {"clusterQueue": "cq", "podSetAssignments": [assigned]}
+    wire["status"]["accumulatedPastExecutionTimeSeconds"] = 60
+    async with served() as found:
+        found.cluster.add(WORKLOADS, wire)
+        rows_ = await listed(found)
+        row = rows_["w"]
+        assert (row["job"], row["gpus"], row["ranBefore"]) == ("Job w", 48, 60)
+        assert row["started"] == row["since"] is not None
+        assert (rows_["later"]["started"], rows_["later"]["gpus"]) == (None, 0)
+
+
 REFUSED = "3 of 8 pods do not exist: exceeded quota: pods"
 
 

@@ -13,12 +13,13 @@ import { Search } from './views/search';
 import { SignIn } from './views/signin';
 import { TopologyView } from './views/topology';
 import { QueuesView } from './views/queues';
+import { RunningView } from './views/running';
 import { WaitingView } from './views/waiting';
 import { WhatIfView } from './views/whatif';
 import { WorkloadView } from './views/workload';
 
 const LIVE = { live: 'live', connecting: 'connecting…', lost: 'not live' } as const;
-const TITLES: Record<string, string> = { topology: 'Topology', queues: 'Queues', waiting: 'Waiting', 'what-if': 'What if' };
+const TITLES: Record<string, string> = { topology: 'Topology', queues: 'Queues', waiting: 'Waiting', running: 'Running', 'what-if': 'What if' };
 
 export function App(): JSX.Element {
   const main = useRef<HTMLElement>(null);
@@ -76,6 +77,7 @@ function View({ view, rest }: { view: string; rest: string[] }): JSX.Element {
     case 'topology': return <TopologyView />;
     case 'queues': return <QueuesView />;
     case 'waiting': return <WaitingView />;
+    case 'running': return <RunningView />;
     case 'what-if': return <WhatIfView />;
     case 'workload': {
       const [namespace, name] = rest;

@@ -39,6 +39,12 @@ export const waiting = computed(() => {
   return all === null ? null : [...all.values()].filter((row) => WAITS.has(row.state) || row.notes.some((note) => HELD_BACK.has(note.type)));
 });
 
+/** Those with quota whose pods run or start. */
+export const running = computed(() => {
+  const all = workloads.value.data;
+  return all === null ? null : [...all.values()].filter((row) => row.state === 'Admitted' && !row.notes.some((note) => HELD_BACK.has(note.type)));
+});
+
 /** How long the first reading waits for the events, in milliseconds. */
 const PATIENCE = 1500;
 

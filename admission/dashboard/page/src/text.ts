@@ -51,6 +51,9 @@ export function durationText(seconds: number): string {
   return `${Math.floor(left / 86400)} d ${Math.floor((left % 86400) / 3600)} h`;
 }
 
+/** Seconds as hours, those below ten with a tenth. */
+export const hoursText = (seconds: number): string => (seconds < 36_000 ? tenths : whole).format(seconds / 3600);
+
 export function agoText(time: string | null | undefined, now: number): string {
   const at = time == null ? NaN : Date.parse(time);
   return Number.isNaN(at) ? '' : durationText((now - at) / 1000);

@@ -95,6 +95,11 @@ export interface WorkloadRow {
   notes: RowNote[];
   since: string | null;
   created: string | null;
+  /** When it was admitted; null while it waits. */
+  started: string | null;
+  /** Seconds of its earlier runs. */
+  ranBefore: number;
+  gpus: number;
   position: number | null;
   /** Hosts that others are leaving for it. */
   heldHosts: number;

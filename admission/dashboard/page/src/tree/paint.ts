@@ -187,10 +187,11 @@ export function paint(
     if (place === null || place.depth === 0) return;
     context.strokeStyle = style;
     context.lineWidth = thick;
-    context.strokeRect(
-      place.x0 * k + x + thick / 2, place.y0 * k + y + thick / 2,
-      (place.x1 - place.x0) * k - thick, (place.y1 - place.y0) * k - thick,
-    );
+    // Of a place that is larger than the window, the part in the window gets the frame.
+    const [left, top] = [Math.max(0, place.x0 * k + x), Math.max(0, place.y0 * k + y)];
+    const [right, bottom] = [Math.min(width, place.x1 * k + x), Math.min(height, place.y1 * k + y)];
+    if (right <= left || bottom <= top) return;
+    context.strokeRect(left + thick / 2, top + thick / 2, right - left - thick, bottom - top - thick);
   };
   frame(emphasis.at, colors.accent, 2);
   frame(emphasis.hover, colors.text, 1);

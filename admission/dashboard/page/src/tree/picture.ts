@@ -129,8 +129,42 @@ export class Picture {
     return this.transform.k;
   }
 
+  /** Zooms about the focus of the keyboard, if it is in the window, else about the middle; the focus stays in the window. */
   zoomBy(factor: number): void {
-    select(this.canvas).call(this.behaviour.scaleBy, factor);
+    const place = this.cursor();
+    const about = place !== null && this.inWindow(place) ? this.middle(place) : undefined;
+    select(this.canvas).call(this.behaviour.scaleBy, factor, about);
+    this.reveal();
+  }
+
+  /** The place that the keyboard is at, while keys go to the picture. */
+  private cursor(): Place | null {
+    if (document.activeElement !== this.canvas || this.focused === null) return null;
+    return this.tree?.places.get(this.focused) ?? null;
+  }
+
+  private middle(place: Place): [number, number] {
+    const { x, y, k } = this.transform;
+    return [((place.x0 + place.x1) / 2) * k + x, ((place.y0 + place.y1) / 2) * k + y];
+  }
+
+  /** Whether all of a place is in the window; of one that is larger, whether its middle is. */
+  private inWindow(place: Place): boolean {
+    const { x, y, k } = this.transform;
+    const [left, top, right, bottom] = [place.x0 * k + x, place.y0 * k + y, place.x1 * k + x, place.y1 * k + y];
+    if (right - left > this.width || bottom - top > this.height) {
+      const [mx, my] = this.middle(place);
+      return mx >= 0 && my >= 0 && mx <= this.width && my <= this.height;
+    }
+    return left >= -1 && top >= -1 && right <= this.width + 1 && bottom <= this.height + 1;
+  }
+
+  /** Brings the focus of the keyboard into the window. */
+  private reveal(): void {
+    const place = this.cursor();
+    if (place === null || this.inWindow(place)) return;
+    this.flight += 1; // one under way would take it out again
+    select(this.canvas).call(this.behaviour.translateTo, (place.x0 + place.x1) / 2, (place.y0 + place.y1) / 2);
   }
 
   home(): void {
@@ -162,6 +196,7 @@ export class Picture {
     const { x, y, k } = this.transform;
     if (!first) this.transform = new ZoomTransform(k, (x * this.width) / width, (y * this.height) / height);
     this.relay(first);
+    this.reveal();
     this.paintNow();
   }
 
@@ -293,6 +328,8 @@ export class Picture {
     const root = this.tree?.root;
     const known = this.focused !== null && this.tree?.places.has(this.focused) === true;
     if (!known && root?.children[0] !== undefined) this.setFocus(root.children[0].path);
+    // A click gives the focus too, to what the pointer is at: the picture must not move under it.
+    if (this.canvas.matches(':focus-visible')) this.reveal();
     this.draw();
   };
 
@@ -344,11 +381,8 @@ export class Picture {
   /** Moves the focus; what lies outside of the window comes into it. */
   private move(place: Place): void {
     this.setFocus(place.path);
-    const { x, y, k } = this.transform;
-    const out = place.x0 * k + x < -1 || place.x1 * k + x > this.width + 1 || place.y0 * k + y < -1 || place.y1 * k + y > this.height + 1;
-    if (out && place.parent !== null) {
-      select(this.canvas).call(this.behaviour.translateTo, (place.x0 + place.x1) / 2, (place.y0 + place.y1) / 2);
-    }
+    this.flight += 1;
+    this.reveal();
   }
 }
 
