@@ -13,6 +13,7 @@ from api.kube.resources import EVENTS, PODS, WORKLOADS
 from api.meta import find_condition, is_true
 from api.names import (
     ADMITTED,
+    EVICTED,
     FINISHED,
     POD_GROUP_FAST_ADMISSION,
     POD_GROUP_SERVING,
@@ -153,3 +154,23 @@ async def test_a_group_that_may_be_retried_ends_once_its_last_pod_says_it_may_no
     await eventually("it waits for others", lambda: is_so(here, "try", WAITING_FOR_REPLACEMENT_PODS))
     await here.change(PODS, "try-0", {"metadata": {"annotations": {RETRIABLE_IN_GROUP: "false"}}})
     await eventually("it has finished", lambda: is_so(here, "try", FINISHED))
+
+
+async def test_a_fast_group_that_was_evicted_starts_again_with_one_pod(site: MakeSite) -> None:
+    """Fewer pods than the group has replace its old one, which nothing holds then."""
+    here = site("fast-again")
+    await here.open({"b1": {"r1": 1}}, quota=4)
+    fast = {POD_GROUP_FAST_ADMISSION: "true"}
+    await here.make(PODS, a_member(here, "quick", 0, 3, more=fast))
+    await bound(here, "quick-0")
+    await here.change(WORKLOADS, "quick", {"spec": {"active": False}})
+    await eventually("it is evicted", lambda: evicted(here, "quick"))
+    await here.change(WORKLOADS, "quick", {"spec": {"active": True}})
+    await here.make(PODS, a_member(here, "quick", 1, 3, more=fast))
+    await bound(here, "quick-1")
+    await here.gone(PODS, "quick-0")
+
+
+async def evicted(here: Site, name: str) -> bool:
+    found = await workload(here, name)
+    return found is not None and is_true(found.status.conditions, EVICTED) and found.status.admission is None

@@ -257,6 +257,11 @@ class _PodGroupPlanner:
         if is_elastic(workload):  # pods beyond those that were admitted wait, and their own controller ends them
             counts = dict.fromkeys(counts, len(self._unit.pods))
         found = sort_out(self._unit.pods, counts)
+        if self._unit.fast and any(pod.lasting for pod in found.kept):
+            # Pods that were never created are not missing, so fewer may replace those that are deleted.
+            left = tuple(pod for pod in found.kept if pod.deleted and not pod.counts)
+            kept = tuple(pod for pod in found.kept if pod not in left)
+            found = replace(found, kept=kept, replaced=(*found.replaced, *left))
         if is_true(workload.status.conditions, names.QUOTA_RESERVED):
             return found
         # A deleted pod that has not run with this Workload need not be kept.

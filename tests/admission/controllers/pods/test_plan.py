@@ -207,6 +207,22 @@ def test_a_fast_group_needs_one_pod_again_after_an_eviction() -> None:
     assert not is_true(said.conditions, names.WAITING_FOR_REPLACEMENT_PODS)
 
 
+@pytest.mark.parametrize("quota", [True, False])
+def test_a_deleted_pod_of_a_fast_group_is_let_go_once_another_stands_for_all(quota: bool) -> None:
+    """Fewer pods than the group has replace it, as fewer were there before."""
+    fast = {names.POD_GROUP_FAST_ADMISSION: "true"}
+    old = wire("a", group="g", total=3, annotations=fast, gated=False, phase="Failed", deleted=True)
+    waiting = created(unit(wire("a", group="g", total=3, annotations=fast)))
+    own = admitted(waiting) if quota else waiting
+
+    def released(*pods: dict[str, Any]) -> list[str]:
+        made = plan(unit(*pods), [own], AROUND, NOW)
+        return [action.pod.metadata.name for action in made.actions if isinstance(action, ReleasePod)]
+
+    assert released(old, wire("b", group="g", total=3, annotations=fast, created=1)) == ["a"]
+    assert not quota or released(old) == []
+
+
 def test_quota_stays_until_no_pod_takes_up_a_node() -> None:
     pod = wire("p", group="g", total=1)
     workload = admitted(created(unit(pod)))
