@@ -67,11 +67,11 @@ def blocker(workload: Workload, context: AdmissionContext) -> tuple[str, str] | 
     if context.cluster_queue.spec.stop_policy is not StopPolicy.NONE or not context.cluster_queue_active:
         return Reason.SUSPENDED, f"ClusterQueue {target} is inactive"
     if not context.namespace_matches:
-        return Reason.MISCONFIGURED, "workload namespace doesn't match ClusterQueue selector"
+        return Reason.MISCONFIGURED, conditions.NAMESPACE_MISMATCH
     if context.refusal is not None:
         return context.refusal
     if context.waits_for_slice is not None:
         return Reason.MISCONFIGURED, context.waits_for_slice
     if context.validation_error is not None:
-        return Reason.MISCONFIGURED, f"resources validation failed: {context.validation_error}"
+        return Reason.MISCONFIGURED, f"{conditions.INVALID_RESOURCES}{context.validation_error}"
     return None

@@ -51,6 +51,9 @@ from api.workloads import (
 
 MESSAGE_LIMIT = 32 * 1024
 HOLD = "Job is on hold"
+NAMESPACE_MISMATCH = "workload namespace doesn't match ClusterQueue selector"
+INVALID_RESOURCES = "resources validation failed: "
+OUTSIDE_LIMIT_RANGE = "resources didn't satisfy LimitRange constraints: "
 NOT_EVALUATED = "Workload is pending evaluation in the scheduling queue"
 _REQUEUED_AT_ONCE = (
     EvictedReason.PREEMPTED,

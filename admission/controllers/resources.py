@@ -14,6 +14,7 @@ from typing import Any
 
 import msgspec
 
+from admission.controllers.conditions import INVALID_RESOURCES, OUTSIDE_LIMIT_RANGE
 from admission.controllers.runtime_classes import RuntimeClass, overhead_of, scheduled
 from api import pods
 from api.pod_requests import container_sum, effective_requests, pod_level_requests
@@ -122,9 +123,9 @@ def defect(workload: Workload, limits: Sequence[Limit] = ()) -> str | None:
         for index, pod_set in enumerate(workload.spec.pod_sets)
     ]
     if wrong := [text for path, spec in specs for text in _above_limits(path, spec)]:
-        return f"resources validation failed: {_joined(wrong)}"
+        return f"{INVALID_RESOURCES}{_joined(wrong)}"
     if wrong := [text for path, spec in specs for text in _outside(path, spec, limits)]:
-        return f"resources didn't satisfy LimitRange constraints: {_joined(wrong)}"
+        return f"{OUTSIDE_LIMIT_RANGE}{_joined(wrong)}"
     return None
 
 

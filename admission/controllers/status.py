@@ -14,6 +14,7 @@ from contextvars import ContextVar
 from typing import Final
 
 from admission.controllers.cluster_view import Views
+from admission.controllers.conditions import INVALID_RESOURCES, NAMESPACE_MISMATCH, OUTSIDE_LIMIT_RANGE
 from admission.engine.reasons import OlderReason, Reason
 from api.errors import ApiError, NotFound
 from api.kube.client import Kube, PatchKind
@@ -33,12 +34,17 @@ legacy_reasons: ContextVar[bool] = ContextVar("legacy_reasons", default=False)
 decision."""
 
 
-def written_reason(reason: str) -> str:
-    """Returns the written reason of QuotaReserved=False: the reason itself, or Kueue's legacy one."""
+def written_reason(reason: str, message: str = "") -> str:
+    """Returns the written reason of QuotaReserved=False: the reason itself, or Kueue's legacy one.
+
+    Kueue found out in its cycle what these messages tell, as it does that quota is short.
+    """
     if not legacy_reasons.get():
         return reason
     if reason in _LEGACY:
         return reason
+    if reason == Reason.MISCONFIGURED and message.startswith(_FOUND_IN_A_CYCLE):
+        return LegacyQuotaReason.PENDING
     older = Reason(reason).older if reason in Reason.__members__.values() else OlderReason.PENDING
     return _OLDER.get(older, reason)
 
@@ -48,6 +54,7 @@ _OLDER: Final[Mapping[OlderReason, str]] = {
     OlderReason.INADMISSIBLE: LegacyQuotaReason.INADMISSIBLE,
     OlderReason.WAITING: LegacyQuotaReason.WAITING,
 }
+_FOUND_IN_A_CYCLE: Final = (NAMESPACE_MISMATCH, INVALID_RESOURCES, OUTSIDE_LIMIT_RANGE)
 _LEGACY: Final = frozenset(_OLDER.values())
 
 
@@ -61,7 +68,7 @@ def _written(status: WorkloadStatus) -> WorkloadStatus:
 def _legacy(condition: Condition) -> Condition:
     if condition.type != QUOTA_RESERVED or condition.status != "False":
         return condition
-    return condition.model_copy(update={"reason": written_reason(condition.reason)})
+    return condition.model_copy(update={"reason": written_reason(condition.reason, condition.message)})
 
 
 async def patch_unless_gone(

@@ -81,13 +81,13 @@ class WaitReporter:
         if workload is not None and not _is_written(workload, wait):
             since = self._now() - self._written.get(key, 0.0)
             period = max(self._period, len(self._waits) / NUMBERS_A_SECOND) if self._period else 0.0
-            patience = period - since if _reason(workload) == written_reason(wait.reason) else 0.0
+            patience = period - since if _reason(workload) == written_reason(wait.reason, wait.message) else 0.0
             self.reconciler.add_after(key, max(_FIRST_DELAY, patience))
 
     def decided(self, key: str) -> str | None:
         """Returns the reason, as written, for which the latest cycle lets the Workload wait, or None."""
         wait = self._waits.get(key)
-        return None if wait is None else written_reason(wait.reason)
+        return None if wait is None else written_reason(wait.reason, wait.message)
 
     def forget(self, key: str) -> None:
         """Drops a workload that no longer waits."""
@@ -100,7 +100,9 @@ class WaitReporter:
     def _workload_changed(self, change: Change[Workload]) -> None:
         if change.type is ChangeType.DELETED:
             self.forget(change.key)
-        elif change.key in self._waits and _reason(change.object) == written_reason(Reason.PENDING_EVALUATION):
+        elif change.key in self._waits and _reason(change.object) == written_reason(
+            Reason.PENDING_EVALUATION, conditions.NOT_EVALUATED
+        ):
             # The workload may queue again, but a cycle decided before the watch showed that.
             self.reconciler.add_after(change.key, _FIRST_DELAY)
 
@@ -129,7 +131,7 @@ class WaitReporter:
         if key in self._views.workloads.objects:
             self._written[key] = self._now()
         self._views.workloads.observe(answer)
-        reason = written_reason(wait.reason)
+        reason = written_reason(wait.reason, wait.message)
         if _reason(workload) != reason:
             text = f"{wait.message}; {NEVER}" if wait.never else wait.message
             self._recorder.record(ref_to(WORKLOADS, workload), "Warning", reason, text)
@@ -152,7 +154,7 @@ def _reason(workload: Workload) -> str | None:
 def _is_written(workload: Workload, wait: WaitReason) -> bool:
     """Reports whether the status states this reason already."""
     found = find_condition(workload.status.conditions, QUOTA_RESERVED)
-    expected = ("False", written_reason(wait.reason), wait.message)
+    expected = ("False", written_reason(wait.reason, wait.message), wait.message)
     return found is not None and (found.status, found.reason, found.message) == expected
 
 

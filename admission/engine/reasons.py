@@ -144,7 +144,7 @@ class Reason(StrEnum):
         False,
         OlderReason.UNCHANGED,
     )
-    DEACTIVATED = "Deactivated", "spec.active is false", ReasonOwner.CONTROLLERS, False, OlderReason.INADMISSIBLE
+    DEACTIVATED = "Deactivated", "spec.active is false", ReasonOwner.CONTROLLERS
     ON_HOLD = (
         "OnHold",
         "its job is on hold, such as a StatefulSet with 0 replicas",

@@ -33,7 +33,6 @@ _SETTINGS_OF_GATES: Final = {
     "ReclaimablePods": "controller.reclaimablePods",
     "ShortWorkloadNames": "controller.shortWorkloadNames",
     "TASBalancedPlacement": "placement.balanced",
-    "TASFailedNodeReplacementFailFast": "controller.replaceNodesTogether (the opposite)",
     "TASHandleOverlappingFlavors": "placement.overlappingFlavors",
     "TASMultiLayerTopology": "placement.multiLayer",
     "TASProfileMixed": "placement.leastFreeForUnconstrained",

@@ -12,6 +12,7 @@ from typing import cast
 import pytest
 
 from admission.controllers.cluster_view import Views
+from admission.controllers.conditions import INVALID_RESOURCES, NAMESPACE_MISMATCH
 from admission.controllers.status import legacy_reasons, written_reason
 from admission.controllers.wait_reasons import WaitReason, WaitReporter
 from admission.engine.reasons import Reason
@@ -89,21 +90,30 @@ def legacy() -> Iterator[None]:
 
 
 @pytest.mark.parametrize(
-    ("reason", "written"),
+    ("reason", "message", "written"),
     [
         *(
-            (str(each), "Pending")
-            for each in (Reason.WAITING_FOR_QUOTA, Reason.NO_MATCHING_FLAVOR, Reason.PENDING_EVALUATION)
+            (str(each), "", "Pending")
+            for each in (
+                Reason.WAITING_FOR_QUOTA,
+                Reason.NO_MATCHING_FLAVOR,
+                Reason.PENDING_EVALUATION,
+                Reason.DEACTIVATED,
+            )
         ),
-        *((each, "Inadmissible") for each in (Reason.MISCONFIGURED, Reason.SUSPENDED, Reason.DEACTIVATED)),
-        (Reason.WAITING_FOR_PODS_READY, "Waiting"),
-        *((each, each) for each in (Reason.ADMISSION_GATED, Reason.ON_HOLD, "Pending", "Inadmissible", "Waiting")),
+        (Reason.MISCONFIGURED, NAMESPACE_MISMATCH, "Pending"),
+        (Reason.MISCONFIGURED, f"{INVALID_RESOURCES}requests exceed it's limits", "Pending"),
+        *((each, "", "Inadmissible") for each in (Reason.MISCONFIGURED, Reason.SUSPENDED)),
+        (Reason.WAITING_FOR_PODS_READY, "", "Waiting"),
+        *((each, "", each) for each in (Reason.ADMISSION_GATED, Reason.ON_HOLD, "Pending", "Inadmissible", "Waiting")),
     ],
 )
 @pytest.mark.usefixtures("legacy")
-def test_kueues_legacy_reasons_are_written_where_a_setting_asks_for_them(reason: str, written: str) -> None:
+def test_kueues_legacy_reasons_are_written_where_a_setting_asks_for_them(
+    reason: str, message: str, written: str
+) -> None:
     """Issue 16, C11."""
-    assert written_reason(reason) == written
+    assert written_reason(reason, message) == written
 
 
 @pytest.mark.parametrize("world", [True], indirect=True, ids=["legacy"])
