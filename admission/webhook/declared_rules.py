@@ -24,7 +24,7 @@ log = logging.getLogger(__name__)
 PERIOD: Final = 30.0
 _PAUSE: Final = 1.0
 OPERATIONS: Final = {
-    "mdeclared.stowage.dev": ["CREATE"],
+    "mdeclared.stowage.dev": ["CREATE", "UPDATE"],
     "mdeclared-default-queue.stowage.dev": ["CREATE"],
     "vdeclared.stowage.dev": ["CREATE", "UPDATE"],
 }

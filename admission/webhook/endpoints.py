@@ -29,6 +29,7 @@ from admission.webhook import (
     flavors,
     gangs,
     jobs,
+    kept,
     leaderworkerset,
     owners,
     placement,
@@ -101,9 +102,9 @@ Validator = Callable[[Request, Lookups, ReviewRules], Errors]
 class Endpoint:
     """How one kind is completed (`mutate`, in place) and validated (`validate`, on creation and update).
 
-    `at_once` validates a new object in the call that completes it, for kinds with many objects. `updates` completes objects on
-    update too. `restricted` returns the errors of an update by a user without the `right` that it needs: to start waiting
-    pods or jobs, or to say that pods which had ended have come back.
+    `at_once` validates a new object in the call that completes it, for kinds with many objects. `updates` changes objects on
+    update too: it completes sets, and keeps what a start wrote into jobs. `restricted` returns the errors of an update by a
+    user without the `right` that it needs: to start waiting pods or jobs, or to say that pods which had ended have come back.
     """
 
     resource: Resource
@@ -124,8 +125,12 @@ class Endpoint:
 # ---- rules for each kind
 
 
-def _mutate_job(kind: jobs.ReviewedKind) -> Mutator:
+def _mutate_job(kind: jobs.ReviewedKind, resource: Resource) -> Mutator:
     def mutate(obj: Wire, request: Request, lookups: Lookups, rules: ReviewRules) -> None:
+        if request.operation == UPDATE:
+            if not jobs.is_part(obj, rules):
+                kept.keep(obj, request.old, kind, resource)
+            return
         defaults.set_defaults(obj, request.namespace, kind, lookups, rules)
 
     return mutate
@@ -320,7 +325,8 @@ def _of_declared(adapter: DeclaredJob) -> Endpoint:
 
 def _job_endpoint(resource: Resource, kind: jobs.ReviewedKind, *, at_once: bool = False) -> Endpoint:
     by_hand = _job_started_by_hand(kind, resource)
-    return Endpoint(resource, _mutate_job(kind), _validate_job(kind), at_once=at_once, restricted=by_hand)
+    mutate, validate = _mutate_job(kind, resource), _validate_job(kind)
+    return Endpoint(resource, mutate, validate, at_once=at_once, updates=True, restricted=by_hand)
 
 
 ENDPOINTS: Final = (

@@ -125,9 +125,10 @@ def _mutated(endpoint: Endpoint, request: Request, lookups: Lookups, rules: Revi
     if request.trace and QUEUE_NAME_LABEL in (changed["metadata"].get("labels") or {}):
         # replaces what the user may have written: nobody joins the trace of another object
         changed["metadata"].setdefault("annotations", {})[TRACE_CONTEXT] = request.trace
-    if endpoint.at_once and (errors := endpoint.validate(_with_object(request, changed), lookups, rules)):
+    at_once = endpoint.at_once and request.operation == CREATE
+    if at_once and (errors := endpoint.validate(_with_object(request, changed), lookups, rules)):
         return _answer(request, allowed=False, status=_refusal(endpoint, request, errors))
-    warned = _warned(endpoint, changed, rules) if endpoint.at_once else {}
+    warned = _warned(endpoint, changed, rules) if at_once else {}
     patch = json_patch(request.new, changed)
     if not patch:
         return _answer(request, allowed=True, **warned)
