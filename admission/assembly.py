@@ -235,8 +235,9 @@ def living(shared: Shared, decides: Deciding) -> ProcessPart:
     shared.job_kinds.on_change(workloads.kinds_changed)
     evictor, waiting = Evictor(writer, views, recorder), unbound_informer(shared.kube)
     failures = FailureRules(together=section.replace_nodes_together)
-    nodes = NodeController(writer, views, decides.ledger, evictor, recorder, rules=failures)
-    mover = PodMover(writer, views, decides.ledger, decides.scheduler.displace)
+    displace = decides.scheduler.displace
+    nodes = NodeController(writer, views, decides.ledger, evictor, recorder, rules=failures, displace=displace)
+    mover = PodMover(writer, views, decides.ledger, displace)
     unbound = UnboundController(writer, views, waiting, evictor, recorder, section.unschedulable_timeout, mover=mover)
     created, limit = creation_events(shared.kube), section.unschedulable_timeout
     uncreated = UncreatedController(writer, views, decides.ledger, created, evictor, recorder, limit)

@@ -2,7 +2,8 @@
 
 `nodes` calls it and acts. A deleted node has failed at once. A node that is not ready, or repels the pods by a taint, has
 failed for a workload once none of its pods runs there: while one does, work continues, and the component that evicts pods from
-nodes (Kubernetes itself, after the pods' toleration time) decides when it ends. So the order of events does not matter. Pods
+nodes (Kubernetes itself, after the pods' toleration time) decides when it ends. The places there that have lost their pod are
+moved meanwhile. So the order of events does not matter. Pods
 that were ungated for such a node and not bound can never run and are ended, so that their job creates replacements. Source:
 cluster.md 7.3.
 """
@@ -16,7 +17,7 @@ from typing import Any
 
 import msgspec
 
-from admission.controllers.node_replacement import hostnames, hosts_of
+from admission.controllers.node_replacement import hostnames, hosts_and_counts, hosts_of
 from admission.engine.topology.tree.match import tolerates
 from api.meta import is_true, parse_time
 from api.names import EVICTED, FINISHED, HOSTNAME_LABEL, QUOTA_RESERVED
@@ -92,10 +93,14 @@ class HostState:
 
 @dataclass(frozen=True, slots=True)
 class FailureVerdict:
-    """Whether the node has failed for a workload, and which of the workload's pods must be ended."""
+    """Whether the node has failed for a workload, and which of the workload's pods must be ended.
+
+    `closed` means that the workload's pods on the node run on, and that the node takes no new pod of the workload.
+    """
 
     failed: bool
     ended: tuple[Pod, ...] = ()
+    closed: bool = False
 
 
 def patience(host: HostState, rules: FailureRules, now: float) -> float | None:
@@ -123,7 +128,8 @@ def find(
     progressing = any(_runs_on(pod, host) for pod in pods)
     if host.presence is NodePresence.NOT_READY:
         overdue = rules.after_fixed_time and host.ready_since + NOT_READY_DELAY <= now
-        return FailureVerdict(overdue or not rules.on_pod_termination or not progressing, stranded)
+        failed = overdue or not rules.on_pod_termination or not progressing
+        return FailureVerdict(failed, stranded, closed=not failed)
     if not rules.on_taints or not host.repelling_taints:
         return FailureVerdict(False)
     match _tolerance(host.repelling_taints, list(_tolerations(workload, host.name, flavors))):
@@ -132,7 +138,26 @@ def find(
         case _Tolerance.NONE if not rules.on_pod_termination:
             return FailureVerdict(True, stranded)
         case _:
-            return FailureVerdict(not progressing, stranded)
+            return FailureVerdict(not progressing, stranded, closed=progressing)
+
+
+def lost_places(
+    workload: Workload, host: str, here: Mapping[str, int], everywhere: Mapping[str, int]
+) -> dict[tuple[str, str], int]:
+    """Returns, by (pod set, host), how many places of the workload on the host have lost their pod.
+
+    `here` and `everywhere` count its pods that stay, by pod set: on the host, and on all of them. Pods that have succeeded need
+    no place.
+    """
+    done = {each.name: each.count for each in workload.status.reclaimable_pods}
+    found: dict[tuple[str, str], int] = {}
+    for given in workload.status.admission.pod_set_assignments if workload.status.admission else ():
+        places = list(hosts_and_counts(given))
+        open_ = sum(count for _, count in places) - done.get(given.name, 0) - everywhere.get(given.name, 0)
+        lost = min(open_, sum(count for name, count in places if name == host) - here.get(given.name, 0))
+        if lost > 0:
+            found[given.name, host] = lost
+    return found
 
 
 def is_assigned_to(workload: Workload, host: str) -> bool:

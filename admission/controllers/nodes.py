@@ -1,7 +1,8 @@
 """The node failure controller: marks Workloads that lost nodes, and ends pods that can never run.
 
 `node_failures` makes the decisions; the next cycle assigns a marked Workload other nodes (node_replacement.py), and the
-ungater sends its new pods there. With Kueue's settings, a Workload that loses another node before that is evicted. Nodes that
+ungater sends its new pods there. While some of its pods run on a node that takes no new ones, the places of the others are
+moved alone. With Kueue's settings, a Workload that loses another node before that is evicted. Nodes that
 are created, deleted or change readiness or taints trigger it, as do pods on such nodes that end and admissions onto them. Only
 troubled hosts cost anything: the ledger lists the workloads assigned to them, and unbound pods are listed from the API server,
 since this process watches bound pods only.
@@ -10,7 +11,7 @@ since this process watches bound pods only.
 from __future__ import annotations
 
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 
@@ -28,12 +29,14 @@ from admission.controllers.node_failures import (
     find,
     has_room,
     is_assigned_to,
+    lost_places,
     multiple_failures,
     patience,
     with_unhealthy_node,
     without_unhealthy_node,
 )
 from admission.controllers.node_replacement import hostnames
+from admission.controllers.pod_mover import Displace
 from admission.controllers.projection import ProjectedPod
 from admission.controllers.runtime_classes import scheduled
 from admission.controllers.status import patch_unless_gone
@@ -50,7 +53,7 @@ from api.workloads import Workload
 BY_UNHEALTHY = "unhealthyNode"
 _UNBOUND = "spec.nodeName=,status.phase=Pending"
 _ENDED = "Pod terminated by Kueue NodeController due to node taint"
-_POD_DELAY = 0.1
+_POD_DELAY, _END_DELAY = 0.1, 1.0
 # Pods may be ungated for a host for some seconds after its failure, so the host is checked this often at this interval.
 _LOOKS, _LOOK_AGAIN = 6, 10.0
 _NO_SPACE = 1.0
@@ -69,9 +72,12 @@ class NodeController:
         recorder: EventRecorder,
         now: Callable[[], float] = time.time,
         rules: FailureRules | None = None,
+        displace: Displace = lambda key, lost, avoid: None,
     ) -> None:
+        """`displace` finds other places for pods that a workload has lost on a node where others of its pods run."""
         self._kube, self._views, self._ledger, self._evictor = kube, views, ledger, evictor
         self._recorder, self._now, self._rules = recorder, now, rules or FailureRules()
+        self._displace = displace
         self._looks: dict[str, int] = {}
         self.reconciler = Reconciler("nodes", self._reconcile, workers=1)
         views.workloads.add_index(BY_UNHEALTHY, lambda w: [node.name for node in w.status.unhealthy_nodes])
@@ -99,7 +105,9 @@ class NodeController:
         node = self._views.nodes.objects.get(bound.node)
         host = HostState(hostname(node) if node is not None else bound.node, node)
         if host.may_have_failed:
-            self._check_after(host.name, _POD_DELAY)
+            # Of a pod that only ended it is not known at once whether it succeeded and needs no place any more.
+            going = change.type is ChangeType.DELETED or change.object.deleting
+            self._check_after(host.name, _POD_DELAY if going else _END_DELAY)
 
     def _workload_changed(self, change: Change[Workload]) -> None:
         admission = change.object.status.admission
@@ -181,6 +189,17 @@ class NodeController:
                 found[held.bound.workload].append(_as_pod(held))
         return found
 
+    def _staying_pods(self, key: str) -> Counter[tuple[str, str]]:
+        """Counts the workload's bound pods that are not being deleted, by pod set and hostname."""
+        found = Counter[tuple[str, str]]()
+        for name in self._ledger.allocations.pods_of(key):
+            seen = self._views.pods.objects.get(name)
+            if seen is None or seen.bound is None or seen.deleting:
+                continue
+            node = self._views.nodes.objects.get(seen.bound.node)
+            found[seen.bound.pod_set or "", hostname(node) if node is not None else seen.bound.node] += 1
+        return found
+
     async def _unbound_pods(self, host: str) -> Iterable[Pod]:
         """Lists pods of workloads that were ungated for the host and are not bound."""
         found, token = list[Pod](), None
@@ -193,6 +212,14 @@ class NodeController:
     # ---- actions
 
     async def _settle(self, workload: Workload, host: HostState, found: FailureVerdict) -> None:
+        if found.closed and self._rules.together and not workload.of_one_pod:
+            everywhere = self._staying_pods(workload.key)
+            here = Counter({name: count for (name, node), count in everywhere.items() if node == host.name})
+            total = Counter[str]()
+            for (name, _), count in everywhere.items():
+                total[name] += count
+            if lost := lost_places(workload, host.name, here, total):
+                self._displace(workload.key, lost, frozenset((host.name,)))
         if is_assigned_to(workload, host.name) or host.name in {n.name for n in workload.status.unhealthy_nodes}:
             await self._update_unhealthy_nodes(workload, host.name, found.failed)
         for pod in found.ended:

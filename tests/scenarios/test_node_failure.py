@@ -13,10 +13,12 @@ import pytest
 from api.assignment import decode
 from api.errors import NotFound
 from api.kube.client import PatchKind
-from api.kube.resources import EVENTS, NODES, PODS
+from api.kube.resources import EVENTS, NODES, PODS, WORKLOADS
 from api.meta import find_condition, is_true
 from api.names import ADMITTED, EVICTED, HOSTNAME_LABEL, QUEUE_NAME_LABEL, REQUIRE_TOPOLOGY, REQUIRED_TOPOLOGY
 from api.workloads import Workload
+from tests.scenarios.gangs import a_pod as gang_pod
+from tests.scenarios.gangs import create, expect_phases, said
 from tests.scenarios.site import BLOCK, GROUP, RACK, Site, eventually
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -219,3 +221,38 @@ async def test_a_plain_pod_keeps_its_place_when_its_node_fails(site: MakeSite) -
     assert assigned(workload) == {dead: 1}
     assert workload.status.unhealthy_nodes == ()
     await here.kube.patch(PODS, "lost", {"metadata": {"finalizers": None}}, here.name, kind=PatchKind.MERGE)
+
+
+@pytest.mark.parametrize("first", ["cordoned", "lost"])
+async def test_a_lost_member_of_a_gang_gets_another_host_while_others_run_on_the_cordoned_one(
+    site: MakeSite, first: str
+) -> None:
+    """It would be pinned to a node that takes no pods, until all of the gang have left it."""
+    here = site(f"cordon-{first}")
+    await here.open({"b1": {"r1": 3}})
+    gpus = {"g-0": 4, "g-1": 4, "g-2": 0}
+    await create(here, *(gang_pod(here, name, said("g", 3), gpus=count) for name, count in gpus.items()))
+    await expect_phases(here, "g-", Running=3)
+    pods = {name: await here.kube.get(PODS, name, here.name) for name in gpus}
+    shared = pods["g-2"]["spec"]["nodeName"]
+    lost = next(name for name in ("g-0", "g-1") if pods[name]["spec"]["nodeName"] == shared)
+
+    async def cordon() -> None:
+        await here.kube.patch(NODES, shared, {"spec": {"unschedulable": True}}, kind=PatchKind.MERGE)
+
+    if first == "cordoned":
+        await cordon()
+    await here.remove(PODS, lost)
+    if first == "lost":
+        await cordon()
+
+    async def moved() -> bool:
+        found = await here.kube.get(WORKLOADS, "g", here.name)
+        places = next(c for c in found["status"]["conditions"] if c["type"] == "stowage.dev/Placement")
+        return bool(places["message"].count(shared) == 1)
+
+    await eventually("the lost member has another place", moved)
+    await create(here, gang_pod(here, "g-9", said("g", 3), gpus=4))
+    await expect_phases(here, "g-", Running=3)
+    where = (await here.kube.get(PODS, "g-9", here.name))["spec"]["nodeName"]
+    assert where not in {pod["spec"]["nodeName"] for pod in pods.values()}
