@@ -10,7 +10,7 @@ import asyncio
 import json
 import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from rich.console import Console
@@ -21,9 +21,10 @@ from admission.cli.install import CONFIG
 from admission.doctor import checks
 from admission.doctor.expected import expected
 from admission.doctor.finding import Check, Finding
+from admission.doctor.migrating_kinds import fates
 from admission.doctor.preflight import CHECKS as PREFLIGHT
 from admission.doctor.read import look
-from admission.doctor.report import Report, examined
+from admission.doctor.report import Report, examined, plain
 from api.errors import StowageError
 
 HEALTHY, FINDINGS, NOT_LOOKED = 0, 1, 2
@@ -57,6 +58,8 @@ def run(arguments: DoctorArguments, out: Console | None = None, err: Console | N
     else:
         _print(report, out, _MOST_JSON if arguments.all_rows else _SHOWN)
         out.print(_verdict(arguments, report), soft_wrap=True, highlight=False, markup=False)
+        for note in report.notes if not (report.findings or report.unread) else ():
+            out.print(f"  {note}", soft_wrap=True, highlight=False, markup=False)
     if report.findings:
         return FINDINGS
     return NOT_LOOKED if report.unread else HEALTHY
@@ -68,7 +71,8 @@ async def report_of(arguments: DoctorArguments) -> Report:
     every: Sequence[Check] = PREFLIGHT if arguments.preflight else checks.ALL
     async with await connect(arguments.kubeconfig, arguments.context) as kube:
         view = await look(kube, namespace, expected(CONFIG, namespace), every, _kubectl(arguments))
-    return examined(view, every)
+    report = examined(view, every)
+    return replace(report, notes=tuple(map(plain, fates(view)))) if arguments.preflight else report
 
 
 def _kubectl(arguments: DoctorArguments) -> str:
@@ -90,6 +94,7 @@ def to_wire(report: Report) -> dict[str, object]:
         "passed": [check.name for check in report.passed],
         "notLookedAt": dict(report.unread),
         "cut": list(report.cut),
+        "notes": list(report.notes),
     }
 
 

@@ -157,7 +157,9 @@ def test_a_kueue_with_its_own_settings_is_ready_to_migrate(cluster: ControlPlane
     stored = cluster.api.get(f"{CRDS}/workloads.{GROUP}")["status"]["storedVersions"]
     assert stored == ["v1beta2", "v1beta1"]
     code, told = preflight(cluster)
-    assert (code, told) == (0, "ready to migrate: 6 checks passed, 0 findings\n")
+    verdict, fate = told.splitlines()
+    assert (code, verdict) == (0, "ready to migrate: 6 checks passed, 0 findings")
+    assert fate.startswith("  Job: 1 with quota, 0 waiting: ")
 
 
 # ---- one hindrance at a time
