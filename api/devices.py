@@ -81,6 +81,7 @@ class Selector(_Wire, frozen=True):
 
 class _ClassSpec(_Wire, frozen=True):
     selectors: tuple[Selector, ...] = ()
+    extended_resource_name: str = ""
 
 
 class DeviceClass(_Wire, frozen=True):

@@ -205,7 +205,15 @@ class ClusterView:
         of_class = refusal(workload, self.runtime_classes.objects)
         of_volumes = of_class or self.volumes.refusal(workload)
         contradicts = contradiction(workload, lambda: self._implies_topology(workload))
-        return contradicts or of_volumes or self.devices.refusal(workload)
+        return contradicts or of_volumes or self.devices.refusal(workload) or self._refusal_by_name(workload)
+
+    def _refusal_by_name(self, workload: Workload) -> tuple[str, str] | None:
+        """Returns why no node of a topology has the extended resources of the pods; without a topology, quota alone counts."""
+        if not self._implies_topology(workload):
+            return None
+        return self.devices.refusal_by_name(
+            workload, lambda name: any(name in node.status.allocatable for node in self.nodes.objects.values())
+        )
 
     def _implies_topology(self, workload: Workload) -> bool:
         """Reports whether all flavors of the Workload's ClusterQueue have a topology."""

@@ -14,6 +14,9 @@ from api.devices import DeviceClass, DeviceRequest, ResourceClaimTemplate, Selec
 
 PREFIX: Final = "devices of "
 """Prefix of device kinds' names, which no resource name has."""
+IMPLICIT: Final = "deviceclass.resource.kubernetes.io/"
+"""Prefix of the extended resource by which pods may request devices of any DeviceClass."""
+_NATIVE: Final = "kubernetes.io/"
 _MOST: Final = 32
 
 
@@ -55,6 +58,18 @@ def claim_templates(spec: Any) -> Iterator[tuple[str, str]]:
                 str(claim.get("resourceClaimName") or claim.get("name")),
                 template if isinstance(template, str) else "",
             )
+
+
+def extended_resources(spec: Any) -> set[str]:
+    """Returns the extended resources that the containers of a pod spec request, of which a DeviceClass may be the source."""
+    found = set[str]()
+    for field in ("initContainers", "containers"):
+        containers = spec.get(field) if isinstance(spec, Mapping) else None
+        for container in containers if isinstance(containers, (list, tuple)) else ():
+            resources = container.get("resources") if isinstance(container, Mapping) else None
+            for amounts in (resources or {}).values() if isinstance(resources, Mapping) else ():
+                found.update(str(name) for name in amounts if isinstance(amounts, Mapping) and "/" in str(name))
+    return {name for name in found if name.startswith(IMPLICIT) or _NATIVE not in name}
 
 
 def kinds_of(template: ResourceClaimTemplate, classes: Mapping[str, DeviceClass]) -> Counter[DeviceKind]:

@@ -18,7 +18,14 @@ from typing import Any, Final
 from cachetools import LRUCache
 
 from admission.controllers.devices.counted_kinds import CountedKinds, TooManyKinds
-from admission.controllers.devices.requests import CannotCount, DeviceKind, claim_templates, kinds_of
+from admission.controllers.devices.requests import (
+    IMPLICIT,
+    CannotCount,
+    DeviceKind,
+    claim_templates,
+    extended_resources,
+    kinds_of,
+)
 from admission.controllers.devices.slices import counted
 from admission.controllers.in_steps import InSteps
 from admission.controllers.local_copies import Copy
@@ -36,6 +43,7 @@ from api.workloads import Workload
 
 _BY_NODE: Final = "node"
 _BY_TEMPLATE: Final = "template"
+_BY_RESOURCE: Final = "extended resource"
 _ANY: Final = "any"
 _MOST_GONE: Final = 1024
 """The number of deleted templates to remember, since pods created from them still have their devices."""
@@ -60,6 +68,7 @@ class DeviceView:
         self._lazy = [each for each in copies if isinstance(each, LazyInformer)]
         self._kinds = CountedKinds(self._in_use)
         self._refused: dict[str, None] = {}
+        self._refused_by_name: dict[str, set[str]] = {}
         self._counted: set[DeviceKind] = set()
         self._steps = InSteps()
         self._beside: dict[DeviceKind, set[DeviceKind]] = {}
@@ -68,11 +77,12 @@ class DeviceView:
         self._handlers: list[Callable[[AmountsChanged], None]] = []
         slices.add_index(_BY_NODE, lambda each: [each.spec.node_name] if each.spec.node_name else [])
         workloads.add_index(_BY_TEMPLATE, _filed)
+        workloads.add_index(_BY_RESOURCE, _requests_by_name)
         pods.add_index(_BY_TEMPLATE, lambda pod: (_ANY, *pod.devices) if pod.devices else ())
         slices.add_handler(self._slice_changed)
         workloads.add_handler(self._workload_changed)
         pods.add_handler(self._pod_changed)
-        classes.add_handler(lambda _: self._recount())
+        classes.add_handler(self._class_changed)
         templates.add_handler(self._template_changed)
         for each in self._lazy:
             each.on_synced(self._recount)
@@ -101,6 +111,31 @@ class DeviceView:
                     self._refused[workload.key] = None
                 return why.reason, f"pod set {pod_set.name}: {why.message}"
         return None
+
+    def refusal_by_name(self, workload: Workload, is_offered: Callable[[str], bool]) -> tuple[str, str] | None:
+        """Returns why the Workload's pods would find no node that is known to have what they request, as (reason, message).
+
+        Devices that pods request by the name of an extended resource (`extendedResourceName` of a DeviceClass) are not counted
+        on nodes. `is_offered` reports whether a node itself offers a resource.
+        """
+        wanted = _requests_by_name(workload)
+        if not wanted or not self._lists_classes():
+            return None
+        for name in wanted:
+            source = next((key for key, one in sorted(self._classes.objects.items()) if _backs(one, name)), None)
+            if source is not None and not is_offered(name):
+                self._refused_by_name.setdefault(name, set()).add(workload.key)
+                text = (
+                    f"{name}: no node offers it, and the devices of DeviceClass {source} are counted for claims alone: "
+                    "request them by a ResourceClaimTemplate"
+                )
+                return Reason.UNSUPPORTED_POD_TERMS, text
+        return None
+
+    def now_offered(self, names: Iterable[str]) -> list[Workload]:
+        """Returns the Workloads that were refused because no node offered one of these resources, once."""
+        keys = {key for name in names for key in self._refused_by_name.pop(name, ())}
+        return [found for key in sorted(keys) if (found := self._workloads.objects.get(key)) is not None]
 
     def counted(self, workload: Workload, made: model.Workload) -> model.Workload:
         """Returns the Workload with its pods' devices, which quota does not count; the same object without devices."""
@@ -171,6 +206,21 @@ class DeviceView:
         return dict(sorted(found.items()))
 
     # ---- counting
+
+    def _lists_classes(self) -> bool:
+        if not isinstance(self._classes, LazyInformer):
+            return True
+        self._classes.wake()
+        return self._classes.has_synced
+
+    def _class_changed(self, change: Change[DeviceClass]) -> None:
+        self._recount()
+        waiting = {key: one for name in _names_of(change) for one in self._by_name(name) for key in (one.key,)}
+        if waiting:
+            self._notify(AmountsChanged(list(waiting.values())))
+
+    def _by_name(self, name: str) -> Iterable[Workload]:
+        return self._workloads.by_index(_BY_RESOURCE, name)
 
     def _known(self) -> bool:
         for each in self._lazy:
@@ -261,6 +311,8 @@ class DeviceView:
     def _workload_changed(self, change: Change[Workload]) -> None:
         if change.type is ChangeType.DELETED:
             self._refused.pop(change.key, None)
+            for refused in self._refused_by_name.values():
+                refused.discard(change.key)
         if (
             self._refused
             and (change.type is ChangeType.DELETED or _ended(change.object))
@@ -295,6 +347,23 @@ class DeviceView:
 
 def _ended(workload: Workload) -> bool:
     return is_true(workload.status.conditions, FINISHED)
+
+
+def _requests_by_name(workload: Workload) -> list[str]:
+    """Returns the extended resources that the pods of an unfinished Workload request."""
+    if _ended(workload):
+        return []
+    return sorted({name for one in workload.spec.pod_sets for name in extended_resources(one.template.get("spec"))})
+
+
+def _backs(device_class: DeviceClass, name: str) -> bool:
+    return name in (device_class.spec.extended_resource_name, f"{IMPLICIT}{device_class.key}")
+
+
+def _names_of(change: Change[DeviceClass]) -> set[str]:
+    """Returns the extended resources that the class backs or backed."""
+    classes = [one for one in (change.old, change.object) if one is not None]
+    return {name for one in classes for name in (one.spec.extended_resource_name, f"{IMPLICIT}{one.key}") if name}
 
 
 def _filed(workload: Workload) -> list[str]:

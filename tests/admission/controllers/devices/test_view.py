@@ -9,13 +9,16 @@ import pytest
 from admission.controllers.devices.counted_kinds import MOST_KINDS, MOST_OF_NAMESPACE, CountedKinds
 from admission.controllers.devices.requests import DeviceKind
 from admission.engine.decision import Admit, Wait
+from admission.engine.queue.notices import NotEvaluated
 from api.kube.resources import (
     DEVICE_CLASSES,
+    NODES,
     PODS,
     RESOURCE_CLAIM_TEMPLATES,
     RESOURCE_SLICES,
     WORKLOADS,
 )
+from api.names import HOSTNAME_LABEL
 from tests.admission.controllers.devices.test_counting import (
     IS_GPU,
     IS_H100,
@@ -233,3 +236,47 @@ def test_templates_of_ended_jobs_are_forgotten() -> None:
         kinds.add({f"ns/job-{number}": [kind]})
     assert len(kinds._templates[kind]["ns"]) <= MOST_KINDS + 2
     assert kind in kinds
+
+
+@pytest.mark.parametrize(
+    ("resource", "source"),
+    [
+        pytest.param("example.com/gpu", "named", id="extendedResourceName"),
+        pytest.param("deviceclass.resource.kubernetes.io/gpu", "gpu", id="by the name of the class"),
+        pytest.param("example.com/other", "", id="of no class"),
+    ],
+)
+@pytest.mark.parametrize("first", ["class", "workload"])
+def test_devices_by_the_name_of_an_extended_resource_are_refused_in_words_until_a_node_offers_it(
+    resource: str, source: str, first: str
+) -> None:
+    cluster = DeviceCluster()
+    backed = device_class("named", IS_GPU)
+    backed["spec"]["extendedResourceName"] = "example.com/gpu"
+    if first == "class":
+        cluster.add(DEVICE_CLASSES, backed)
+    resources = {"requests": {"cpu": "1"}, "limits": {resource: "1"}}
+    pod_set = {
+        "name": "main",
+        "count": 1,
+        "template": {"spec": {"containers": [{"name": "c", "resources": resources}]}},
+    }
+    meta = {"name": "w", "namespace": "ns", "uid": "w", "creationTimestamp": "2026-01-01T00:00:00Z"}
+    cluster.add(WORKLOADS, {"metadata": meta, "spec": {"queueName": "lq", "podSets": [pod_set]}})
+    if first == "workload":
+        cluster.add(DEVICE_CLASSES, backed)
+    told = cluster.told()
+    if not source:
+        assert not isinstance(told, NotEvaluated)
+        return
+    assert isinstance(told, NotEvaluated)
+    assert (
+        f"{told.reason}: {told.message}" == f"UnsupportedPodTerms: {resource}: no node offers it, and the devices of "
+        f"DeviceClass {source} are counted for claims alone: request them by a ResourceClaimTemplate"
+    )
+    status = {
+        "allocatable": {"cpu": "4", "pods": "10", resource: "2"},
+        "conditions": [{"type": "Ready", "status": "True"}],
+    }
+    cluster.add(NODES, {"metadata": {"name": "d", "labels": {HOSTNAME_LABEL: "d"}}, "spec": {}, "status": status})
+    assert not isinstance(cluster.told(), NotEvaluated)
