@@ -23,14 +23,18 @@ def fault_of_pod(pod: Obj, job: Obj, above: JobIntegration | None) -> str:
     return above.pod_fault(pod, job) if isinstance(above, DeclaredJob) else pod_fault(pod, job)
 
 
-def fault_of_part(part: Obj, own: JobIntegration | None, job: Obj, above: JobIntegration | None) -> str:
-    """Returns why the part does not belong to the job, or an empty string."""
+def fault_of_part(
+    part: Obj, own: JobIntegration | None, job: Obj, above: JobIntegration | None, *, counted: bool = True
+) -> str:
+    """Returns why the part does not belong to the job, or an empty string. Without `counted` it may have any number of pods."""
     if isinstance(above, JobSet):
         return job_fault(part, job)
     if not isinstance(above, DeclaredJob) or own is None:
         return "has only pods"
     try:
         pod_sets = own.pod_sets(part, topology=False)
+        if not counted:
+            pod_sets = tuple(pod_set.model_copy(update={"count": 0}) for pod_set in pod_sets)
     except InvalidObject as error:
         return f"has parts that can be read: {error}"
     return above.child_fault(own.resource, pod_sets, job)

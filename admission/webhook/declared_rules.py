@@ -27,6 +27,7 @@ OPERATIONS: Final = {
     "mdeclared.stowage.dev": ["CREATE", "UPDATE"],
     "mdeclared-default-queue.stowage.dev": ["CREATE"],
     "vdeclared.stowage.dev": ["CREATE", "UPDATE"],
+    "vdeclared-part.stowage.dev": ["UPDATE"],
 }
 """Operations for each webhook in config/webhook that has no rules, by the webhook's name."""
 

@@ -9,7 +9,7 @@ completes objects without a webhook (world/jobs.py).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any, Final
@@ -31,7 +31,10 @@ from admission.webhook import (
     jobs,
     kept,
     leaderworkerset,
+    marked_pods,
+    marks,
     owners,
+    parts,
     placement,
     pod,
     queues,
@@ -78,6 +81,8 @@ class Request(msgspec.Struct, rename="camel"):
     """The new object as the user sent it, if `object` already has defaults."""
     owner: Wire | None = None
     """The owner that `owner_to_read` names, as read from the API server; None if it does not exist."""
+    ancestors: tuple[Wire, ...] = ()
+    """The new object's controller, that one's controller, and so on, as read, if `needs_ancestors`."""
     entitled: bool = True
     """Whether the user has the right that the request needs (rights.py)."""
     trace: str = ""
@@ -104,7 +109,8 @@ class Endpoint:
 
     `at_once` validates a new object in the call that completes it, for kinds with many objects. `updates` changes objects on
     update too: it completes sets, and keeps what a start wrote into jobs. `restricted` returns the errors of an update by a
-    user without the `right` that it needs: to start waiting pods or jobs, or to say that pods which had ended have come back.
+    user without the `right` that it needs: to start waiting pods or jobs, to change what was admitted, or to say that pods
+    which had ended have come back. `marked` returns the pod templates of a job, into which Stowage writes marks.
     """
 
     resource: Resource
@@ -115,6 +121,7 @@ class Endpoint:
     updates: bool = False
     restricted: Validator = lambda *_: []
     right: Right = field(default_factory=lambda: Right(resources.WORKLOADS))
+    marked: Callable[[Wire], Sequence[Wire]] = lambda _: ()
 
     def path(self, verb: str) -> str:
         """Returns `/mutate-...` for the verb "mutate", `/validate-...` for "validate"."""
@@ -132,6 +139,9 @@ def _mutate_job(kind: jobs.ReviewedKind, resource: Resource) -> Mutator:
                 kept.keep(obj, request.old, kind, resource)
             return
         defaults.set_defaults(obj, request.namespace, kind, lookups, rules)
+        if not marks.may_mark(obj, rules):
+            for template in kind.templates(obj):
+                marks.remove(template.body)
 
     return mutate
 
@@ -144,6 +154,7 @@ def _validate_job(kind: jobs.ReviewedKind) -> Validator:
             errors = jobs.validate_create(new, kind, rules, jobs.queue_levels(new, request.namespace, lookups))
             claimed = owners.claim(new, rules, pod=False)
             errors += _owner_errors(request, claimed)
+            errors += marks.validate_new_part(new, kind.templates(new), request.ancestors, rules)
             return errors if claimed else errors + _queue_errors(request, lookups, rules)
         again = jobs.requests_again(old, new, kind)
         known = jobs.queue_levels(new, request.namespace, lookups) if again else None
@@ -163,15 +174,20 @@ def _owner_errors(request: Request, claimed: owners.ControllerRef | None) -> Err
     return owners.validate(request.new, claimed, request.owner, user, entitled=entitled)
 
 
-def _job_started_by_hand(kind: jobs.ReviewedKind, resource: Resource) -> Validator:
+def _job_changed_by_hand(kind: jobs.ReviewedKind, resource: Resource) -> Validator:
     def validate(request: Request, lookups: Lookups, rules: ReviewRules) -> Errors:
-        return starts.of_job(request.old, request.new, kind, resource, request.namespace, lookups, rules)
+        old, new, user = request.old, request.new, request.user_info.username
+        return [
+            *starts.of_job(old, new, kind, resource, request.namespace, lookups, rules),
+            *parts.changed_by_hand(old, new, kind, resource, request.owner, user, rules),
+            *parts.marked_by_hand(old, new, kind, rules),
+        ]
 
     return validate
 
 
-def _pod_started_by_hand(request: Request, lookups: Lookups, rules: ReviewRules) -> Errors:
-    return starts.of_pod(request.old, request.new, request.namespace, lookups, rules)
+def _pod_changed_by_hand(request: Request, lookups: Lookups, rules: ReviewRules) -> Errors:
+    return marked_pods.changed_by_hand(request.old, request.new, request.user_info.username, lookups, rules)
 
 
 def _queue_errors(request: Request, lookups: Lookups, rules: ReviewRules, *, gang: bool = False) -> Errors:
@@ -272,12 +288,14 @@ def _mark_in_use(obj: Wire, _: Request, __: Lookups, ___: ReviewRules) -> None:
 def _mutate_pod(obj: Wire, request: Request, lookups: Lookups, rules: ReviewRules) -> None:
     claimed = owners.set_of(obj)
     queue = owners.queue_of_set(claimed, request.owner) if claimed else ""
-    pod.set_defaults(obj, request.namespace, lookups, rules, queue)
+    if not pod.set_defaults(obj, request.namespace, lookups, rules, queue):
+        marks.complete(obj)
 
 
 def _validate_pod(request: Request, lookups: Lookups, rules: ReviewRules) -> Errors:
     if request.operation == CREATE:
         errors = pod.validate_create(request.new, rules) if pod.is_gated(request.new) else []
+        errors += marks.validate_new(request.new, request.ancestors, request.user_info.username, rules)
         scaled_owner = False
         if (claimed := owners.claim(request.new, rules, pod=True)) is not None:
             scaled_owner = SCALED.get(claimed.kind) is not None
@@ -324,9 +342,13 @@ def _of_declared(adapter: DeclaredJob) -> Endpoint:
 
 
 def _job_endpoint(resource: Resource, kind: jobs.ReviewedKind, *, at_once: bool = False) -> Endpoint:
-    by_hand = _job_started_by_hand(kind, resource)
+    restricted = _job_changed_by_hand(kind, resource)
+
+    def marked(obj: Wire) -> Sequence[Wire]:
+        return [template.body for template in kind.templates(obj)]
+
     mutate, validate = _mutate_job(kind, resource), _validate_job(kind)
-    return Endpoint(resource, mutate, validate, at_once=at_once, updates=True, restricted=by_hand)
+    return Endpoint(resource, mutate, validate, at_once=at_once, updates=True, restricted=restricted, marked=marked)
 
 
 ENDPOINTS: Final = (
@@ -338,7 +360,7 @@ ENDPOINTS: Final = (
         _validate_pod,
         pod.warnings,
         at_once=True,
-        restricted=_pod_started_by_hand,
+        restricted=_pod_changed_by_hand,
     ),
     Endpoint(resources.DEPLOYMENTS, _completed_by(deployment.set_defaults), _validate_deployment, updates=True),
     *(
@@ -411,16 +433,3 @@ def declared_endpoint(kind: GroupKind) -> Endpoint | None:
     if (by_scale := SCALED.get(kind)) is not None:
         return _of_scaled(by_scale)
     return _of_declared(adapter) if isinstance(adapter, DeclaredJob) else None
-
-
-def owner_to_read(path: str, request: Request, rules: ReviewRules) -> owners.ControllerRef | None:
-    """Returns the owner that must be read from the API server before a new object is reviewed, or None."""
-    if path not in PATHS or request.operation != CREATE:
-        return None
-    resource = endpoint_of(path, request).resource
-    if resource != resources.PODS and KINDS.get((resource.group, resource.kind)) is None:
-        return None  # only pods and jobs can be part of an owner that is admitted as a whole
-    found = owners.claim(request.new, rules, pod=resource == resources.PODS)
-    if found is None and resource == resources.PODS:
-        return owners.set_of(request.new)
-    return found if owners.is_to_be_read(found, request.user_info.username) else None

@@ -13,11 +13,12 @@ from aiohttp import web
 from msgspec import structs
 
 from admission.webhook.conversion import converted
-from admission.webhook.endpoints import CREATE, NOTICE_UNMANAGED, TRACED, Request, endpoint_of, owner_to_read
+from admission.webhook.endpoints import CREATE, NOTICE_UNMANAGED, TRACED, Request, endpoint_of
 from admission.webhook.lookups import Lookups
+from admission.webhook.owner_reads import needs_ancestors, owner_of_part, owner_to_read
 from admission.webhook.owners import Owners
 from admission.webhook.review import UNREADABLE, BadReview, decode, review
-from admission.webhook.rights import required_right
+from admission.webhook.rights import sufficient_rights
 from admission.webhook.rules import ReviewRules
 from api.kube import tracing
 from api.kube.access import Permissions
@@ -91,18 +92,26 @@ class Handlers:
         return web.Response(body=_each(pieces), content_type="application/json")
 
     async def _completed(self, path: str, request: Request) -> Request:
-        """Returns the request with its owner and its user's right, which few requests need."""
+        """Returns the request with its owners and its user's right, which few requests need."""
         try:
             claimed = owner_to_read(path, request, self.rules)
-            right = required_right(path, request, claimed, self.lookups, self.rules)
+            rights = sufficient_rights(path, request, claimed, self.lookups, self.rules)
+            chained = needs_ancestors(path, request, self.rules)
         except UNREADABLE:
             return request  # the review reads the same fields and denies the object with the error
-        if claimed is not None and self.owners is not None:
-            request = structs.replace(request, owner=await self.owners.read(claimed, request.namespace))
-        if right is not None and self.permissions is not None:
+        if rights and self.permissions is not None:
             subject = Subject(request.user_info.username, request.user_info.groups)
-            entitled = await self.permissions.may(subject, right, request.namespace)
+            entitled = await self.permissions.may_any(subject, rights, request.namespace)
             request = structs.replace(request, entitled=entitled)
+            if not entitled:
+                claimed = claimed or owner_of_part(path, request, self.rules)
+        if self.owners is None:
+            return request
+        if chained:
+            ancestors = await self.owners.ancestors(request.new, request.namespace)
+            request = structs.replace(request, ancestors=ancestors)
+        if claimed is not None:
+            request = structs.replace(request, owner=await self.owners.read(claimed, request.namespace))
         return request
 
     def healthz(self) -> web.Response:

@@ -32,6 +32,7 @@ _LABELS: Final = _METADATA.child("labels")
 _ANNOTATIONS: Final = _METADATA.child("annotations")
 _QUEUE: Final = _LABELS.key(names.QUEUE_NAME_LABEL)
 _MAX_TIME: Final = _LABELS.key(names.MAX_EXEC_TIME_LABEL)
+_OUR_GATES: Final = {names.TOPOLOGY_GATE, names.ELASTIC_GATE}
 _PRIORITY: Final = _LABELS.key(names.PRIORITY_CLASS_LABEL)
 
 
@@ -223,9 +224,24 @@ def validate_update(
     if not (kind.is_suspended(old) and kind.is_suspended(new)):
         errors += _frozen_while_running(old, new, rules)
     errors += _priority_class(old, new, kind)
+    errors += _left_gated(old, new, kind)
     if rules.gates.admission_gated_by:
         errors += gates.validate_update(old.get("metadata") or {}, new.get("metadata") or {})
     return [*errors, *kind.update(old, new)]
+
+
+def _left_gated(old: Job, new: Job, kind: ReviewedKind) -> Errors:
+    """Returns the errors of gates that a job keeps when it leaves its queue: nothing would open them."""
+    if not queue_name(old) or queue_name(new):
+        return []
+    text = "a job that names no queue waits at it for ever: remove the gate in the same update"
+    return [
+        forbidden(template.path.child("spec", "schedulingGates"), f"{gate}: {text}")
+        for template in kind.templates(new)
+        for gate in sorted(
+            _OUR_GATES & {each.get("name") for each in (template.body.get("spec") or {}).get("schedulingGates") or ()}
+        )
+    ]
 
 
 def _frozen_while_running(old: Job, new: Job, rules: ReviewRules) -> Errors:

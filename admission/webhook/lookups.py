@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from admission.webhook.gang_pods import GangPod
 from api.admission_checks import AdmissionCheck
 from api.meta import object_key
-from api.names import ELASTIC_QUOTA, ELASTIC_QUOTA_LABEL, MULTIKUEUE
+from api.names import ELASTIC_QUOTA, ELASTIC_QUOTA_LABEL, HOSTNAME_LABEL, MULTIKUEUE
 from api.queues import ClusterQueue, LocalQueue, WorkloadPriorityClass
 from api.topology import ResourceFlavor, Topology
 
@@ -72,6 +72,16 @@ class Lookups:
                     return None
                 levels.update(dict.fromkeys(known))
         return tuple(levels)
+
+    def placement_labels(self) -> set[str]:
+        """Returns the node labels of all known levels and flavors, which admission writes into nodeSelectors."""
+        labels = {HOSTNAME_LABEL}
+        for topology in self.topologies.values():
+            labels.update(topology.levels)
+        for flavor in self.flavors.values():
+            labels.update(flavor.spec.node_labels)
+            labels.update(flavor.spec.topology.levels if flavor.spec.topology else ())
+        return labels
 
     def _flavor_levels(self, name: str) -> tuple[str, ...] | None:
         flavor = self.flavors.get(name)

@@ -9,7 +9,7 @@ be allowed to update the owner's status (rights.py). Other objects are rejected.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -22,12 +22,16 @@ from admission.webhook.rules import JOB, JOB_CONTROLLERS, GroupKind, ReviewRules
 from api import names
 from api.errors import NotFound
 from api.kube.client import Kube
-from api.kube.resources import LEADER_WORKER_SETS
+from api.kube.resources import DEPLOYMENTS, LEADER_WORKER_SETS, PODS, REPLICA_SETS
 
 Obj = Mapping[str, Any]
 
 _REFERENCES: Final = FieldPath("metadata").child("ownerReferences")
+DEEPEST: Final = 8
+"""Most owners above each other that are read, since references may form a cycle."""
 _SETS: Final = {(kind.resource.group, kind.resource.kind): kind.resource for kind in SETS}
+_BETWEEN: Final = {(each.group, each.kind): each for each in (DEPLOYMENTS, PODS, REPLICA_SETS)} | _SETS
+"""Kinds that stand between a job and its pods, such as the objects in an AppWrapper, and the driver of a SparkApplication."""
 _AT_ONCE: Final = 32
 _SECONDS: Final = 5.0
 
@@ -45,8 +49,8 @@ class ControllerRef:
 
 def claim(obj: Obj, rules: ReviewRules, *, pod: bool) -> ControllerRef | None:
     """Returns the object's first controller reference of a managed kind, or None."""
-    for index, owner in enumerate((obj.get("metadata") or {}).get("ownerReferences") or ()):
-        kind = owner.get("apiVersion", "").rpartition("/")[0], owner.get("kind", "")
+    for index, owner in enumerate(_references(obj)):
+        kind = _kind_of(owner)
         if owner.get("controller") and (rules.is_managed_owner(kind) or (pod and (kind == JOB or SCALED.get(kind)))):
             return ControllerRef(index, kind, owner.get("name", ""), owner.get("uid", ""), pod)
     return None
@@ -76,6 +80,11 @@ def queue_of_set(found: ControllerRef, owner: Obj | None) -> str:
     meta = (owner or {}).get("metadata") or {}
     same = not found.uid or meta.get("uid") == found.uid
     return (meta.get("labels") or {}).get(names.QUEUE_NAME_LABEL, "") if same else ""
+
+
+def controllers(obj: Obj) -> list[tuple[str, str, str]]:
+    """Returns the kind, name and UID of each owner that controls the object; the API server allows one."""
+    return [(o.get("kind", ""), o.get("name", ""), o.get("uid", "")) for o in _references(obj) if o.get("controller")]
 
 
 def is_to_be_read(found: ControllerRef | None, user: str) -> bool:
@@ -121,12 +130,39 @@ class Owners:
 
     async def read(self, found: ControllerRef, namespace: str) -> dict[str, Any] | None:
         """Returns the object that the reference names, whatever its UID; None if absent. Raises ApiError and TimeoutError."""
-        adapter = KINDS.get(found.kind) or SCALED.get(found.kind)
-        resource = adapter.resource if adapter is not None else _SETS.get(found.kind)
-        if resource is None or not is_subdomain(found.name):
+        return await self._read(found.kind, found.name, namespace)
+
+    async def ancestors(self, obj: Obj, namespace: str) -> tuple[dict[str, Any], ...]:
+        """Returns the object's controller, that one's controller, and so on. Raises ApiError and TimeoutError.
+
+        The list ends before an owner that does not exist, has another UID, or is of a kind that cannot be read.
+        """
+        found: list[dict[str, Any]] = []
+        while len(found) < DEEPEST:
+            reference = next((o for o in _references(found[-1] if found else obj) if o.get("controller")), None)
+            if reference is None:
+                break
+            owner = await self._read(_kind_of(reference), str(reference.get("name") or ""), namespace)
+            if owner is None or (owner.get("metadata") or {}).get("uid") != reference.get("uid"):
+                break
+            found.append(owner)
+        return tuple(found)
+
+    async def _read(self, kind: GroupKind, name: str, namespace: str) -> dict[str, Any] | None:
+        adapter = KINDS.get(kind) or SCALED.get(kind)
+        resource = adapter.resource if adapter is not None else _BETWEEN.get(kind)
+        if resource is None or not is_subdomain(name):
             return None
         try:
             async with asyncio.timeout(_SECONDS), self._slots:
-                return await self._kube.get(resource, found.name, namespace)
+                return await self._kube.get(resource, name, namespace)
         except NotFound:
             return None
+
+
+def _references(obj: Obj) -> Sequence[Obj]:
+    return (obj.get("metadata") or {}).get("ownerReferences") or ()
+
+
+def _kind_of(reference: Obj) -> GroupKind:
+    return str(reference.get("apiVersion") or "").rpartition("/")[0], str(reference.get("kind") or "")

@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from admission.integrations.gang import PodGang
-from admission.webhook import gangs, gates, placement, scaled, schedulers
+from admission.webhook import gangs, gates, marks, placement, scaled, schedulers
 from admission.webhook.defaults import default_priority_class, default_queue, in_managed_namespace, is_opted_out
 from admission.webhook.deployment import FRAMEWORK as DEPLOYMENT
 from admission.webhook.fields import IMMUTABLE, Errors, FieldPath, forbidden, invalid, required
@@ -74,6 +74,7 @@ def set_defaults(pod: Pod, namespace: str, lookups: Lookups, rules: ReviewRules,
             _metadata(pod, "annotations")[names.POD_SUSPENDING_PARENT] = DEPLOYMENT
     if not (queue_name(pod) or rules.manage_jobs_without_queue_name):
         return False
+    marks.remove(pod)
     if (named := default_priority_class(pod, lookups)) is not None:
         _metadata(pod, "labels")[names.PRIORITY_CLASS_LABEL] = named
     if names.POD_SUSPENDING_PARENT not in annotations_of(pod):

@@ -22,6 +22,14 @@ from api.sakkara import HIGHEST_PRIORITY
 
 JOB_CONTROLLERS = frozenset(("system:serviceaccount:kube-system:job-controller", "system:kube-controller-manager"))
 """The users under which Kubernetes' Job controller creates pods."""
+_CLUSTER_CONTROLLERS = ("system:serviceaccount:kube-system:", "system:kube-controller-manager")
+
+
+def is_cluster_controller(user: str) -> bool:
+    """Reports whether the user is one of Kubernetes' own controllers, such as the garbage collector."""
+    return user.startswith(_CLUSTER_CONTROLLERS)
+
+
 # The schedulers of supported dialects: capacity scheduling, Sakkara, coscheduling, Koordinator's gangs.
 TAKEN_OVER_SCHEDULERS = (
     "capacityscheduler",

@@ -1,7 +1,8 @@
-"""Updates by which a user would start pods that wait, or get more of them than were admitted. Pure; endpoints.py calls it.
+"""Updates by which a user would start a waiting job, or get more pods than were admitted. Pure; endpoints.py calls it.
 
-Stowage alone starts what is queued. A user who removes a gate or unsuspends a job would run pods outside the quota: Stowage
-ends them, but only after the grace period in their own template. The same is true of a user who gives a running job more pods.
+Stowage alone starts what is queued. A user who unsuspends a job would run pods outside the quota: Stowage ends them, but only
+after the grace period in their own template. The same is true of a user who gives a running job more pods. Gates of pods are
+another rule's (marked_pods.py), which holds everywhere.
 
 The rule holds where every pod and job is queued (reserved_queues.is_queued_anyway). Elsewhere a user may leave the queue, and
 Kueue's rules hold: what was started is stopped again. A user who may update Workloads decides about admission anyway and may
@@ -16,7 +17,6 @@ from typing import Any, Final
 from admission.integrations.base import as_elastic, asks_for_elastic
 from admission.integrations.pod import role_hash
 from admission.integrations.registry import KINDS
-from admission.webhook import pod
 from admission.webhook.defaults import in_managed_namespace
 from admission.webhook.fields import Errors, FieldPath, forbidden
 from admission.webhook.jobs import ReviewedKind, is_part, queue_name
@@ -30,16 +30,6 @@ from api.kube.resources import Resource
 Obj = Mapping[str, Any]
 
 _ELASTIC: Final = FieldPath("metadata").child("annotations").key(names.ELASTIC_JOB)
-_GATES: Final = FieldPath("spec").child("schedulingGates")
-
-
-def of_pod(old: Obj, new: Obj, namespace: str, lookups: Lookups, rules: ReviewRules) -> Errors:
-    """Returns the error of an update that removes the admission gate from a queued pod."""
-    if not (pod.is_gated(old) and not pod.is_gated(new) and pod.is_ours(old)) or _is_going(new):
-        return []
-    if not is_queued_anyway(namespace, lookups, rules):
-        return []
-    return [forbidden(_GATES, "a queued pod starts once its workload is admitted; only Stowage removes this gate")]
 
 
 def of_job(

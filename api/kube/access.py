@@ -9,6 +9,7 @@ asks about the users of reviews, admission.visibility and the dashboard about th
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
@@ -77,6 +78,13 @@ class Permissions:
         if key not in self._known:
             self._known[key] = await self._reviewed(*key)
         return self._known[key]
+
+    async def may_any(self, subject: Subject, rights: Iterable[Right], namespace: str) -> bool:
+        """Reports whether the user has one of the rights in the namespace. Raises ApiError and TimeoutError."""
+        for right in rights:
+            if await self.may(subject, right, namespace):
+                return True
+        return False
 
     async def _reviewed(self, subject: Subject, right: Right, namespace: str, name: str) -> bool:
         what = {"group": right.resource.group, "resource": right.resource.plural, "subresource": right.subresource}

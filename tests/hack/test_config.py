@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import importlib.util
+import re
 import subprocess
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -162,11 +163,15 @@ def test_strangers_never_depend_on_us(verb: str) -> None:
         assert not any({"DELETE", "CONNECT"} & {*rule["operations"]} for rule in rules)
         rule = rules[0] if rules else {"apiGroups": [""], "resources": []}
         if rule["apiGroups"][0] not in OWN_GROUPS:
-            (named,) = hook["objectSelector"]["matchExpressions"]
+            named = {each["key"]: each["operator"] for each in hook["objectSelector"]["matchExpressions"]}
             ours = "sakkara.group" if rule["resources"] == ["configmaps"] else "kueue.x-k8s.io/queue-name"
-            assert named["key"] == ours, hook["name"]
-            (exempt,) = (e for e in hook["namespaceSelector"]["matchExpressions"] if e["operator"] == "NotIn")
-            assert exempt["values"] == ["kube-system", "stowage-system"]
+            assert named.keys() <= {ours, "kueue.x-k8s.io/podset"}, hook["name"]
+            selector = {(e["key"], e["operator"]): e["values"] for e in hook["namespaceSelector"]["matchExpressions"]}
+            assert selector["kubernetes.io/metadata.name", "NotIn"] == ["kube-system", "stowage-system"]
+            everywhere = ("kueue.x-k8s.io/managed-namespace", "In") not in selector
+            if everywhere and "Exists" not in named.values():
+                told = " ".join(condition["name"] for condition in hook["matchConditions"])
+                assert re.search("names-a-gang|names-a-workload|is-part-of", told), "only what names something of ours"
 
 
 def test_names_of_webhooks_are_unique() -> None:

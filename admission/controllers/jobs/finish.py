@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from admission.controllers import conditions
-from admission.controllers.actions import PatchWorkload, PlannedEvent, SetStatus
-from admission.controllers.jobs.actions import NOTHING, DeleteJob, JobPlan
+from admission.controllers.actions import DeleteWorkload, PatchWorkload, PlannedEvent, SetStatus
+from admission.controllers.jobs.actions import NOTHING, Action, DeleteJob, JobPlan
 from admission.controllers.jobs.context import JobOptions
-from admission.integrations.base import JobResult
+from admission.integrations.base import Job, JobIntegration, JobResult
 from api import names
 from api.meta import find_condition, is_true, parse_time
 from api.workloads import Workload
@@ -65,6 +65,23 @@ def plan_ended(workloads: Sequence[Workload], end: JobResult, now: float) -> Job
         reason = names.FinishedReason.SUCCEEDED if end.success else names.FinishedReason.FAILED
         result = result.then(finish(workload, reason, end.message, now, declared_finished(workload)))
     return result
+
+
+def dropped(workloads: Sequence[Workload], why: str = "not matching Workload") -> Iterator[Action]:
+    """Yields the actions that delete the Workloads; `why` says in the event what they are."""
+    for workload in workloads:
+        yield from let_go(workload)
+        if not workload.metadata.deletion_timestamp:
+            yield DeleteWorkload(workload, (PlannedEvent("DeletedWorkload", f"Deleted {why}: {workload.key}"),))
+
+
+def plan_left(job: Job, kind: JobIntegration, workloads: Sequence[Workload], now: float) -> JobPlan:
+    """Plans for the Workloads of a job that names no queue any more. While the job has pods, they count."""
+    if end := kind.finished(job):
+        return plan_ended(workloads, end, now)
+    if not workloads or not kind.is_suspended(job) or kind.is_active(job):
+        return NOTHING
+    return NOTHING.then(*dropped(workloads, "Workload of a job that left its queue"))
 
 
 def kept_until(workload: Workload, options: JobOptions) -> float | None:

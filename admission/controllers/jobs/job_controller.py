@@ -104,7 +104,7 @@ class JobController:
         self._act = Executor(kube, context.recorder, self._resources, self._latest_jobs, writer)
         self._last_fingerprints: dict[str, tuple[object, ...]] = {}
         self._orphans = OrphanedWorkloads(
-            kube, self._resources, self._latest_workloads, self._act, self._options, self._wall
+            kube, self._adapters, self._latest_workloads, self._act, self._options, self._wall
         )
         self._missing_classes: set[str] = set()
         self._managed: dict[str, bool] = {}

@@ -16,10 +16,10 @@ holding.py covers jobs that are on hold or cannot be read. An elastic job has mo
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from admission.controllers.actions import CreateWorkload, DeleteWorkload, PatchWorkload, PlannedEvent, SetStatus
-from admission.controllers.jobs.actions import NOTHING, Action, JobPlan, PatchJob
+from admission.controllers.jobs.actions import NOTHING, JobPlan, PatchJob
 from admission.controllers.jobs.context import JobContext
 from admission.controllers.jobs.elastic import (
     Counts,
@@ -37,16 +37,20 @@ from admission.controllers.jobs.equivalence import (
     similar_pod_sets,
 )
 from admission.controllers.jobs.finish import (
+    dropped,
     finish,
     let_go,
     plan_ended,
+    plan_left,
     plan_orphaned,
 )
 from admission.controllers.jobs.holding import plan_hold, plan_unreadable
 from admission.controllers.jobs.workload import (
     PriorityClassMissing,
     adopted,
+    another_owner,
     composed,
+    has_left,
     is_managed,
     owner_reference,
     prebuilt_key,
@@ -66,6 +70,8 @@ def plan(job: Job, kind: JobIntegration, workloads: Sequence[Workload], context:
     if context.ancestor_admitted is not None:
         return _plan_child(job, kind, workloads, context.ancestor_admitted)
     selective = as_selective(kind)
+    if has_left(job, context.options):
+        return plan_left(job, kind, workloads, now)
     if not is_managed(job, context) or (selective is not None and selective.is_skipped(job)):
         return NOTHING
     try:
@@ -90,15 +96,7 @@ def _plan_child(job: Job, kind: JobIntegration, workloads: Sequence[Workload], a
         patch = kind.stop(job, own.spec.pod_sets)
     if patch:
         return JobPlan((PatchJob(patch, (PlannedEvent("Suspended", "Kueue managed child job suspended"),)),))
-    return NOTHING.then(*_dropped(workloads)) if rests or (admitted and own is None) else NOTHING
-
-
-def _dropped(workloads: Sequence[Workload]) -> Iterator[Action]:
-    for workload in workloads:
-        yield from let_go(workload)
-        if not workload.metadata.deletion_timestamp:
-            event = PlannedEvent("DeletedWorkload", f"Deleted not matching Workload: {workload.key}")
-            yield DeleteWorkload(workload, (event,))
+    return NOTHING.then(*dropped(workloads)) if rests or (admitted and own is None) else NOTHING
 
 
 class _JobPlanner:
@@ -225,7 +223,7 @@ class _JobPlanner:
         return stop.then(CreateWorkload(workload, (event,)))
 
     def _deleted(self, workloads: Sequence[Workload], note: str) -> JobPlan:
-        return JobPlan(note=note).then(*_dropped(workloads))
+        return JobPlan(note=note).then(*dropped(workloads))
 
     def _prebuilt(self, workload: Workload | None) -> JobPlan:
         if workload is None:
@@ -235,8 +233,9 @@ class _JobPlanner:
             stop = self._planner.stopped(None, "missing workload")[0]
             return self._with_note(JobPlan(stop.actions, (*stop.events, events)), "prebuilt workload not found")
         own = owner_reference(self._job, self._kind)
-        if workload.owner is not None and workload.owner.uid != own.uid:
-            return self._with_note(self._planner.stopped(None, "missing workload")[0], "prebuilt workload not found")
+        if (other := another_owner(workload, own.uid)) is not None:
+            stop = self._planner.stopped(None, "missing workload")[0]
+            return self._with_note(JobPlan(stop.actions, (*stop.events, other)), "prebuilt workload not found")
         adopt = adopted(workload, own)
         if similar_pod_sets(self._planner.pod_sets, workload.spec.pod_sets) or self._planner.fits(workload):
             rest = self._planner.plan(workload, correct=False)

@@ -1,18 +1,21 @@
-"""Workloads without a job: releases those that are being deleted, and finishes the others once the job is certainly gone.
+"""Workloads without a listed job: releases those that are being deleted, and finishes the others once the job is gone.
 
-A job that the informer does not list may merely be newer than the informer's state, so the API server is asked before its
-Workload is finished. Called by job_controller.py.
+A job that the informer does not list may merely be newer than the informer's state, or its user may have taken it from its
+queue, by whose label the informer lists jobs. So the API server is asked before a Workload is finished or deleted. Called by
+job_controller.py.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Final
+from typing import Any, Final
 
 from admission.controllers.caches import MutationCache, owner_uid
 from admission.controllers.jobs.context import JobOptions
 from admission.controllers.jobs.executor import Executor
-from admission.controllers.jobs.finish import plan_orphaned
+from admission.controllers.jobs.finish import plan_left, plan_orphaned
+from admission.controllers.jobs.workload import has_left
+from admission.integrations.base import JobIntegration
 from api.errors import NotFound
 from api.kube.client import Kube
 from api.kube.resources import Resource
@@ -22,23 +25,26 @@ from api.workloads import Workload
 ORPHAN_GRACE: Final = 1.0
 """Seconds before the API server is asked: usually the garbage collector deletes the Workload sooner."""
 
+LEAVING: Final = 5.0
+"""Seconds between two looks at a job that left its queue while it has pods: no informer lists it."""
+
 
 class OrphanedWorkloads:
     """Finishes Workloads whose jobs are gone.
 
-    `resources` is keyed by framework; `latest` caches the API server's answers; `wall` returns epoch seconds.
+    `adapters` is keyed by framework; `latest` caches the API server's answers; `wall` returns epoch seconds.
     """
 
     def __init__(
         self,
         kube: Kube,
-        resources: Mapping[str, Resource],
+        adapters: Mapping[str, JobIntegration],
         latest: MutationCache[Workload],
         executor: Executor,
         options: JobOptions,
         wall: Callable[[], float],
     ) -> None:
-        self._kube, self._resources, self._latest = kube, resources, latest
+        self._kube, self._adapters, self._latest = kube, adapters, latest
         self._executor, self._options, self._wall = executor, options, wall
         self._missing_since: dict[str, float] = {}
 
@@ -59,26 +65,40 @@ class OrphanedWorkloads:
         since = self._missing_since.setdefault(key, self._wall())
         if self._wall() - since < ORPHAN_GRACE:
             return ORPHAN_GRACE
-        gone = [w for w in staying if await self._is_gone(key, owner_uid(w))]
+        found = await read(self._kube, self._adapters[key.partition(":")[0]].resource, key.partition(":")[2])
         self._missing_since.pop(key, None)
+        uid = found["metadata"].get("uid", "") if found is not None else None
+        gone = [w for w in staying if owner_uid(w) != uid]
         ended = await self.finish(key, gone)
-        left = ORPHAN_GRACE if len(gone) < len(staying) else None
+        left = await self._leave(key, found, [w for w in staying if owner_uid(w) == uid]) if found is not None else None
         return min((seconds for seconds in (held, ended, left) if seconds is not None), default=None)
+
+    async def _leave(self, key: str, job: dict[str, Any], workloads: Sequence[Workload]) -> float | None:
+        """Handles the Workloads of a job that exists. Returns the seconds until it must be looked at again, or None."""
+        if not workloads:
+            return None
+        if not has_left(job, self._options):
+            return ORPHAN_GRACE
+        kind = self._adapters[key.partition(":")[0]]
+        made = plan_left(job, kind, workloads, self._wall())
+        again = await self._executor.perform(key, kind, job, made)
+        return again if made.actions else LEAVING
 
     async def finish(self, key: str, workloads: Sequence[Workload]) -> float | None:
         """Finishes Workloads that certainly have no job and removes their finalizers. Returns as `release` does."""
         return await self._executor.perform(key, None, None, plan_orphaned(workloads, self._options, self._wall()))
 
-    async def _is_gone(self, key: str, uid: str) -> bool:
-        framework, _, name = key.partition(":")
-        return await is_gone(self._kube, self._resources[framework], name, uid)
+
+async def read(kube: Kube, resource: Resource, key: str) -> dict[str, Any] | None:
+    """Returns the object `namespace/name` as the API server has it now, or None. Raises other ApiErrors than NotFound."""
+    namespace, name = split_key(key)
+    try:
+        return await kube.get(resource, name, namespace)
+    except NotFound:
+        return None
 
 
 async def is_gone(kube: Kube, resource: Resource, key: str, uid: str) -> bool:
     """Asks the API server whether the object with the key and uid no longer exists. Raises other ApiErrors than NotFound."""
-    namespace, name = split_key(key)
-    try:
-        found = await kube.get(resource, name, namespace)
-    except NotFound:
-        return True
-    return bool(found["metadata"].get("uid", "") != uid)
+    found = await read(kube, resource, key)
+    return found is None or found["metadata"].get("uid", "") != uid

@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from admission.controllers.actions import PatchWorkload
-from admission.controllers.jobs.context import JobContext
+from admission.controllers.actions import PatchWorkload, PlannedEvent
+from admission.controllers.jobs.context import JobContext, JobOptions
 from admission.controllers.jobs.elastic import first_request, is_elastic, pod_sets_of
 from admission.controllers.jobs.equivalence import normal
 from admission.integrations.base import Job, JobIntegration, as_prioritized
@@ -63,6 +63,12 @@ def is_managed(job: Job, context: JobContext) -> bool:
     options, namespace = context.options, (job.get("metadata") or {}).get("namespace") or ""
     named = bool(labels_of(job).get(names.QUEUE_NAME_LABEL))
     return (named or options.manage_jobs_without_queue_name) and options.namespace_managed(namespace)
+
+
+def has_left(job: Job, options: JobOptions) -> bool:
+    """Reports whether a job that may once have queued names no queue any more, in a namespace that is managed."""
+    named = labels_of(job).get(names.QUEUE_NAME_LABEL) or options.manage_jobs_without_queue_name
+    return not named and options.namespace_managed((job.get("metadata") or {}).get("namespace") or "")
 
 
 def prebuilt_key(job: Job) -> str | None:
@@ -207,6 +213,15 @@ def changed_annotations(workload: Workload, job: Job, keys: Iterable[str]) -> di
     """Returns the job's values of those keys that its Workload has otherwise; None for what the job no longer has."""
     wanted, copied = annotations_of(job), workload.metadata.annotations
     return {key: wanted.get(key) for key in keys if wanted.get(key) != copied.get(key)}
+
+
+def another_owner(workload: Workload, uid: str) -> PlannedEvent | None:
+    """Returns the event that names the Workload's owner, if that is another object than the one with the UID."""
+    owner = workload.owner
+    if owner is None or owner.uid == uid:
+        return None
+    text = f'prebuilt Workload "{workload.key}" belongs to the {owner.kind} {owner.name}'
+    return PlannedEvent("PrebuiltWorkloadNotFound", text, "Warning")
 
 
 def adopted(workload: Workload, owner: OwnerReference) -> tuple[PatchWorkload, ...]:

@@ -28,7 +28,7 @@ from admission.controllers.jobs.finish import check_messages, finish, kept_until
 from admission.controllers.jobs.pod_set_infos import FlavorMissing, pod_set_infos
 from admission.controllers.jobs.pods_ready import with_pods_ready, with_reclaimed
 from admission.controllers.jobs.start import FLAVOR_RETRY
-from admission.controllers.jobs.workload import PriorityClassMissing, prebuilt_key
+from admission.controllers.jobs.workload import PriorityClassMissing, another_owner, prebuilt_key
 from admission.controllers.pods.actions import NOTHING, DeletePod, PodGroupPlan, ReleasePod, StopPod
 from admission.controllers.pods.compose import adopt, composed, ending_with, is_group_workload
 from admission.controllers.pods.replacements import with_replacements
@@ -193,8 +193,9 @@ class _PodGroupPlanner:
             stop = self._stopped("NoMatchingWorkload", "missing workload")
             return stop.followed(PodGroupPlan(events=(event,), note="prebuilt workload not found"))
         if self._belongs_elsewhere(workload):
+            taken = another_owner(workload, self._unit.first.metadata.uid)
             stop = self._stopped("NoMatchingWorkload", "missing workload")
-            return stop.followed(PodGroupPlan(note="prebuilt workload not found"))
+            return stop.followed(PodGroupPlan(events=(taken,) if taken else (), note="prebuilt workload not found"))
         if is_true(workload.status.conditions, names.FINISHED):
             return self._ended([workload], "", "")
         if self._matches(workload):

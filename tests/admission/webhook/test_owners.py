@@ -9,12 +9,12 @@ import msgspec
 import pytest
 from msgspec import structs
 
-from admission.webhook.endpoints import owner_to_read
 from admission.webhook.lookups import Lookups
+from admission.webhook.owner_reads import owner_to_read
 from admission.webhook.review import decode, review
 from admission.webhook.rules import ReviewRules
 from api import names
-from tests.admission.webhook.objects import job
+from tests.admission.webhook.objects import QUEUE, job
 from tests.admission.webhook.test_review import JOB_CONTROLLER, body
 
 Obj = dict[str, Any]
@@ -118,14 +118,16 @@ def a_clean_up(**cluster: Any) -> tuple[Obj, Obj]:
     }
     head = {"template": {"metadata": meta, "spec": {**gated, "containers": spec(cpu="1")["containers"]}}}
     return made, {
-        "metadata": {"name": "ray", "namespace": "ns", "uid": "u-ray", **cluster},
+        "apiVersion": "ray.io/v1",
+        "kind": "RayCluster",
+        "metadata": {"name": "ray", "namespace": "ns", "uid": "u-ray", "labels": QUEUE, **cluster},
         "spec": {"suspend": True, "headGroupSpec": head},
     }
 
 
 def test_the_clean_up_of_a_deleted_ray_cluster_is_not_held() -> None:
     made, cluster = a_clean_up(deletionTimestamp="2026-01-01T00:00:00Z")
-    request = structs.replace(decode(body(made, user="kuberay")), owner=cluster)
+    request = structs.replace(decode(body(made, user="kuberay")), owner=cluster, ancestors=(cluster,))
     response = review(JOB, request, DEFAULT_QUOTA, ReviewRules())["response"]
     assert response["allowed"]
     patches = msgspec.json.decode(base64.b64decode(response["patch"]))

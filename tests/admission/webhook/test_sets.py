@@ -11,8 +11,8 @@ import pytest
 from msgspec import structs
 
 from admission.webhook import leaderworkerset
-from admission.webhook.endpoints import owner_to_read
 from admission.webhook.lookups import Lookups
+from admission.webhook.owner_reads import owner_to_read
 from admission.webhook.review import decode, review
 from admission.webhook.rules import ReviewRules
 from api import names

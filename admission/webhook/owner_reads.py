@@ -1,0 +1,41 @@
+"""Which owners of an object are read from the API server before it is reviewed. Pure; handlers.py reads them."""
+
+from __future__ import annotations
+
+from admission.integrations.registry import KINDS
+from admission.webhook import jobs, marks, owners
+from admission.webhook.endpoints import CREATE, NOTICE_UNMANAGED, PATHS, UPDATE, Request, endpoint_of
+from admission.webhook.rules import ReviewRules
+from api.kube import resources
+
+
+def owner_to_read(path: str, request: Request, rules: ReviewRules) -> owners.ControllerRef | None:
+    """Returns the owner that must be read from the API server before a new object is reviewed, or None."""
+    if path not in PATHS or request.operation != CREATE:
+        return None
+    resource = endpoint_of(path, request).resource
+    if resource != resources.PODS and KINDS.get((resource.group, resource.kind)) is None:
+        return None  # only pods and jobs can be part of an owner that is admitted as a whole
+    found = owners.claim(request.new, rules, pod=resource == resources.PODS)
+    if found is None and resource == resources.PODS:
+        return owners.set_of(request.new)
+    return found if owners.is_to_be_read(found, request.user_info.username) else None
+
+
+def owner_of_part(path: str, request: Request, rules: ReviewRules) -> owners.ControllerRef | None:
+    """Returns the owner of a part that a user without the right changes, or None: it decides what the part may be."""
+    if request.operation != UPDATE or path == NOTICE_UNMANAGED or path not in PATHS:
+        return None
+    resource = endpoint_of(path, request).resource
+    managed = KINDS.get((resource.group, resource.kind)) is not None
+    return owners.claim(request.old, rules, pod=False) if managed else None
+
+
+def needs_ancestors(path: str, request: Request, rules: ReviewRules) -> bool:
+    """Reports whether the owners of a new pod or part decide whether it may carry the marks that it has."""
+    if request.operation != CREATE or path == NOTICE_UNMANAGED or path not in PATHS:
+        return False
+    endpoint = endpoint_of(path, request)
+    if endpoint.resource == resources.PODS:
+        return marks.owners_decide(request.new, request.user_info.username)
+    return any(marks.is_claimed(body) for body in endpoint.marked(request.new)) and jobs.is_part(request.new, rules)

@@ -1,0 +1,206 @@
+"""Parts of jobs that are admitted as a whole, and marks on what nobody admitted: what only the owner's controller may write."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from msgspec import structs
+
+from admission.integrations.registry import DECLARED
+from admission.webhook.endpoints import Request, RequestUser
+from admission.webhook.lookups import Lookups
+from admission.webhook.owner_reads import needs_ancestors, owner_of_part
+from admission.webhook.review import review
+from admission.webhook.rights import STARTS, sufficient_rights
+from admission.webhook.rules import ReviewRules
+from api import names
+from api.kube.access import Right
+from api.kube.resources import JOBSETS
+from tests.admission.webhook.test_owners import a_child, a_jobset
+
+Obj = dict[str, Any]
+Edit = Callable[[Obj], object]
+RULES, ANYWHERE = ReviewRules(), Lookups()
+VALIDATE_JOB, MUTATE_JOB, MUTATE_POD = "/validate-batch-v1-job", "/mutate-batch-v1-job", "/mutate-core-v1-pod"
+GATE = {"schedulingGates": [{"name": names.TOPOLOGY_GATE}]}
+MARKS = {names.WORKLOAD_ANNOTATION: "w"}
+GARBAGE_COLLECTOR = "system:serviceaccount:kube-system:generic-garbage-collector"
+
+
+def part(**spec: Any) -> Obj:
+    """A running Job of the JobSet `set`, with the gate and marks that its template got at the start."""
+    made = a_child()
+    template = made["spec"]["template"]
+    template["metadata"] = {"labels": {names.PODSET_LABEL: "w"}, "annotations": dict(MARKS)}
+    template["spec"] |= {**GATE, "nodeSelector": {"pool": "a"}}
+    made["spec"] |= spec
+    return made
+
+
+def updated(old: Obj, edit: Edit, user: str = "tenant") -> Request:
+    new = copy.deepcopy(old)
+    edit(new)
+    return Request("u", "UPDATE", "set-w-1", "ns", new, old, RequestUser(user))
+
+
+def refusal(request: Request, owner: Obj | None) -> str:
+    """What a tenant is told, as handlers.py asks."""
+    if not sufficient_rights(VALIDATE_JOB, request, None, ANYWHERE, RULES):
+        return ""
+    assert owner_of_part(VALIDATE_JOB, request, RULES) is not None
+    answer = review(VALIDATE_JOB, structs.replace(request, entitled=False, owner=owner), ANYWHERE, RULES)["response"]
+    return "" if answer["allowed"] else str(answer["status"]["message"])
+
+
+def requests(cpu: str) -> Edit:
+    return lambda job: job["spec"]["template"]["spec"]["containers"][0].update(resources={"requests": {"cpu": cpu}})
+
+
+@pytest.mark.parametrize(
+    ("old", "edit", "text"),
+    [
+        pytest.param(part(), lambda j: j["spec"].update(parallelism=12), "has 2 pods in its Job", id="more-pods"),
+        pytest.param(part(), requests("4"), "asks for 1 of cpu", id="larger-pods"),
+        pytest.param(part(), lambda j: j["spec"]["template"]["spec"].pop("schedulingGates"), "Gates", id="no-gate"),
+        pytest.param(
+            part(), lambda j: j["spec"]["template"]["spec"].pop("nodeSelector"), "nodeSelector", id="no-place"
+        ),
+        pytest.param(
+            part(), lambda j: j["spec"]["template"]["metadata"].pop("annotations"), "template.metadata", id="no-marks"
+        ),
+        pytest.param(part(), lambda j: j["metadata"].pop("ownerReferences"), "ownerReferences", id="no-owner"),
+        pytest.param(
+            part(),
+            lambda j: (j["metadata"].pop("ownerReferences"), j["spec"].update(parallelism=12)),
+            "has 2 pods in its Job",
+            id="no-owner-and-more-pods",
+        ),
+    ],
+)
+def test_a_part_is_no_larger_than_its_owner_says(old: Obj, edit: Edit, text: str) -> None:
+    assert text in refusal(updated(old, edit), a_jobset())
+
+
+@pytest.mark.parametrize(
+    ("old", "edit"),
+    [
+        pytest.param(part(), lambda j: j["spec"].update(parallelism=1), id="fewer-pods"),
+        pytest.param(part(parallelism=1), lambda j: j["spec"].update(parallelism=2), id="as-many-as-admitted-again"),
+        pytest.param(part(), lambda j: j["spec"].update(suspend=True), id="stopped"),
+        pytest.param(part(suspend=True), lambda j: j["spec"].update(suspend=False), id="started-while-its-owner-runs"),
+        pytest.param(part(), lambda j: j["metadata"].update(annotations={"a": "b"}), id="annotated"),
+    ],
+)
+def test_a_part_changes_within_what_was_admitted(old: Obj, edit: Edit) -> None:
+    assert refusal(updated(old, edit), a_jobset()) == ""
+
+
+def test_a_part_stays_suspended_as_long_as_its_owner() -> None:
+    request = updated(part(suspend=True), lambda j: j["spec"].update(suspend=False))
+    assert "is suspended, and its Jobs with it" in refusal(request, a_jobset(suspend=True))
+    assert "does not exist any more" in refusal(request, None)
+    assert "does not exist any more" in refusal(request, a_jobset(uid="another"))
+
+
+def test_the_owners_controller_may_write_its_parts() -> None:
+    request = updated(part(), lambda j: j["spec"].update(parallelism=12))
+    assert sufficient_rights(VALIDATE_JOB, request, None, ANYWHERE, RULES) == (STARTS, Right(JOBSETS, "status"))
+    assert review(VALIDATE_JOB, request, ANYWHERE, RULES)["response"]["allowed"]
+    orphaned = updated(part(), lambda j: j["metadata"].pop("ownerReferences"), GARBAGE_COLLECTOR)
+    assert not sufficient_rights(VALIDATE_JOB, orphaned, None, ANYWHERE, RULES)
+
+
+@pytest.mark.parametrize("kind", DECLARED, ids=lambda kind: kind.framework)
+def test_jobs_of_every_declared_kind_are_parts(kind: Any) -> None:
+    """A child of any kind of owner is judged: here one that has no such child, so that any growth is refused."""
+    reference = {"apiVersion": kind.resource.api_version, "kind": kind.resource.kind, "name": "o", "controller": True}
+    old = part()
+    old["metadata"]["ownerReferences"] = [{**reference, "uid": "u-set"}]
+    request = updated(old, lambda j: j["spec"].update(parallelism=12))
+    assert Right(kind.resource, "status") in sufficient_rights(VALIDATE_JOB, request, None, ANYWHERE, RULES)
+    assert f"the {kind.resource.kind} o " in refusal(request, {"metadata": {"uid": "u-set"}, "spec": {}})
+
+
+# ---- marks
+
+
+def queued(kind: str, version: str, **labels: str) -> Obj:
+    return {"apiVersion": version, "kind": kind, "metadata": {"name": "o", "labels": labels}}
+
+
+def a_marked_pod(**spec: Any) -> Obj:
+    meta = {"name": "p", "labels": {names.PODSET_LABEL: "main"}, "annotations": dict(MARKS)}
+    return {"metadata": meta, "spec": {"containers": [{"name": "c"}], **spec}}
+
+
+def created(path: str, obj: Obj, *ancestors: Obj, user: str = "tenant") -> dict[str, Any]:
+    request = Request("u", "CREATE", "p", "ns", obj, user_info=RequestUser(user), ancestors=ancestors)
+    answer: dict[str, Any] = review(path, request, ANYWHERE, RULES)["response"]
+    return answer
+
+
+QUEUE = {names.QUEUE_NAME_LABEL: "q"}
+PYTORCH = ("PyTorchJob", "kubeflow.org/v1")
+
+
+@pytest.mark.parametrize(
+    ("ancestors", "allowed"),
+    [
+        pytest.param((), False, id="by-hand"),
+        pytest.param((queued("ReplicaSet", "apps/v1"), queued("Deployment", "apps/v1")), False, id="of-a-deployment"),
+        pytest.param((queued(*PYTORCH),), False, id="of-a-job-that-names-no-queue"),
+        pytest.param((queued(*PYTORCH, **QUEUE),), True, id="of-a-queued-job"),
+        pytest.param(
+            (queued("Pod", "v1"), queued("SparkApplication", "sparkoperator.k8s.io/v1beta2", **QUEUE)),
+            True,
+            id="executor",
+        ),
+    ],
+)
+def test_a_new_pod_names_a_workload_only_as_part_of_a_queued_job(ancestors: tuple[Obj, ...], allowed: bool) -> None:
+    answer = created(MUTATE_POD, a_marked_pod(), *ancestors)
+    assert answer["allowed"] is allowed
+    if not allowed:
+        assert f"metadata.annotations[{names.WORKLOAD_ANNOTATION}]" in answer["status"]["message"]
+
+
+def test_a_new_pod_at_a_gate_waits_for_what_was_admitted() -> None:
+    assert created(MUTATE_POD, a_marked_pod(**GATE))["allowed"]
+    nameless = a_marked_pod(**GATE)
+    nameless["metadata"]["labels"].clear()
+    answer = created(MUTATE_POD, nameless)
+    assert "names its pod set" in answer["status"]["message"]
+
+
+@pytest.mark.parametrize("user", ["system:serviceaccount:kube-system:job-controller", "system:kube-controller-manager"])
+def test_owners_are_read_for_few_pods(user: str) -> None:
+    """None of Jobs, whose templates are judged, none at a gate, and none without marks."""
+    assert needs_ancestors(MUTATE_POD, Request("u", "CREATE", "p", "ns", a_marked_pod()), RULES)
+    for pod, by in ((a_marked_pod(), user), (a_marked_pod(**GATE), "t"), ({"metadata": {}, "spec": {}}, "t")):
+        assert not needs_ancestors(MUTATE_POD, Request("u", "CREATE", "p", "ns", pod, user_info=RequestUser(by)), RULES)
+
+
+def test_a_job_that_names_no_queue_has_no_marks() -> None:
+    """Not at its creation, and not by an update."""
+    job = part()
+    job["metadata"] = {"name": "free"}
+    answer = created(MUTATE_JOB, job)
+    assert answer["allowed"]
+    assert "patch" in answer, "the marks are removed"
+    bare = copy.deepcopy(job)
+    bare["spec"]["template"]["metadata"] = {}
+    request = updated(bare, lambda j: j["spec"]["template"].update(metadata=job["spec"]["template"]["metadata"]))
+    answer = review(VALIDATE_JOB, structs.replace(request, entitled=False), ANYWHERE, RULES)["response"]
+    assert "gets no marks of a Workload" in answer["status"]["message"]
+
+
+def test_a_part_has_marks_where_a_queued_job_is_above() -> None:
+    request = Request("u", "CREATE", "set-w-1", "ns", part(), owner=a_jobset())
+    assert needs_ancestors(MUTATE_JOB, request, RULES)
+    for above, allowed in ((QUEUE, True), ({}, False)):
+        top = queued("JobSet", "jobset.x-k8s.io/v1alpha2", **above)
+        answer = review(MUTATE_JOB, structs.replace(request, ancestors=(top,)), ANYWHERE, RULES)["response"]
+        assert answer["allowed"] is allowed
