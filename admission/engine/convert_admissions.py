@@ -43,12 +43,15 @@ def _pod_set_admission(
     """Returns the admission of a pod set.
 
     Quota is charged for the pods that the pod set still requests (`requested`) minus those that are `done`. If the pod set
-    shrank, pods are dropped from the end of its assignment.
+    shrank, pods are dropped from the end of its assignment. While some of its pods are done, the others keep all places, since
+    the status does not say where they run. Once all are done, their places are free.
     """
     usage = quantity.parse_list(given.resource_usage, f"{field}.resourceUsage")
     count = given.count or 0
     left = max(0, min(count, requested) - done)
     shrunk = requested if requested < count else None
+    if count and not left:
+        shrunk = 0
     if count and left < count:
         usage = {resource: amount // count * left for resource, amount in usage.items()}
     return model.PodSetAdmission(

@@ -10,8 +10,8 @@ import pytest
 from api.fake.workers.kubelet import RUN_FOR
 from api.kube.client import PatchKind
 from api.kube.resources import CLUSTER_QUEUES, JOBS, PODS
-from api.names import ELASTIC_JOB, UNCONSTRAINED_TOPOLOGY
-from tests.scenarios.site import GPU, Site, eventually, never
+from api.names import ELASTIC_JOB, REQUIRE_TOPOLOGY, UNCONSTRAINED_TOPOLOGY
+from tests.scenarios.site import GPU, RACK, Site, eventually, never
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 SHARES_STAGE = True
@@ -92,3 +92,18 @@ async def test_a_jobset_that_restarts_is_charged_for_all_its_pods_again(site: Ma
     await ends(here, worker, "Failed")
     await charged(here, "gang", {}, 3)
     await here.running("gang", 3, jobset=True)
+
+
+async def test_the_hosts_of_a_pod_set_that_has_ended_are_free_while_the_others_run(site: MakeSite) -> None:
+    here = site("free-hosts")
+    await here.open({"b1": {"r1": 3}})
+    jobset = here.jobset("gang", {"driver": (1, 1), "workers": (2, 1)}, {REQUIRE_TOPOLOGY: RACK})
+    for job in jobset["spec"]["replicatedJobs"]:
+        job["template"]["spec"]["template"] = here.template(4)
+    await here.submit_jobset(jobset)
+    (driver,) = [pod for pod in await here.running("gang", 3, jobset=True) if "driver" in pod["metadata"]["name"]]
+    await here.submit(here.job("next", 1, {REQUIRE_TOPOLOGY: RACK}, gpus=4))
+    await here.waits("next", "TopologyPlacementFailed", "")
+    await ends(here, driver)
+    (pod,) = await here.running("next", 1)
+    assert pod["spec"]["nodeName"] == driver["spec"]["nodeName"]

@@ -228,6 +228,33 @@ def test_reclaimable_pods_never_exceed_the_pod_set(count: int, reclaims: bool, c
     assert waits.count * 1000 == charged
 
 
+def test_the_places_of_a_pod_set_of_which_all_pods_are_done_are_free() -> None:
+    domains = {
+        "levels": ["rack"],
+        "slices": [{"domainCount": 1, "podCounts": {"universal": 2}, "valuesPerLevel": [{"universal": "r"}]}],
+    }
+    parts = [
+        {
+            "name": name,
+            "count": 2,
+            "flavors": {"cpu": "f"},
+            "resourceUsage": {"cpu": "2"},
+            "topologyAssignment": domains,
+        }
+        for name in ("driver", "workers")
+    ]
+    status = {
+        "conditions": [condition(QUOTA_RESERVED)],
+        "admission": {"clusterQueue": "cq", "podSetAssignments": parts},
+        "reclaimablePods": [{"name": "driver", "count": 2}, {"name": "workers", "count": 1}],
+    }
+    pod_sets = [{"name": name, "count": 2, "template": template(cpu="1")} for name in ("driver", "workers")]
+    taken = convert.workload(wire_workload(*pod_sets, status=status), cluster_queue="cq").admission
+    assert taken is not None
+    places = [sum(d.count for d in each.assignment.domains) if each.assignment else None for each in taken.pod_sets]
+    assert places == [0, 2]
+
+
 def test_what_quota_counts_is_not_what_the_nodes_give() -> None:
     rules = ResourceRules(("net.",), (Transformation("gpu", {"credits": Fraction(3)}, retain=False),))
     asked = template({"containers": [{"resources": {"requests": {"cpu": "1", "gpu": "2", "net.fast": "1"}}}]})
