@@ -29,6 +29,7 @@ from admission.controllers.jobs.context import JobOptions
 from admission.controllers.jobs.controller_context import ControllerContext
 from admission.controllers.jobs.job_controller import JobController
 from admission.controllers.lifecycle_metrics import LifecycleMetrics
+from admission.controllers.marked_namespaces import MarkedNamespaces
 from admission.controllers.moves.move_controller import MoveController
 from admission.controllers.node_failures import FailureRules
 from admission.controllers.nodes import NodeController
@@ -306,9 +307,13 @@ def whole_jobs(shared: Shared, sets: SetController) -> ProcessPart:
         lambda change: jobs.namespace_changed(change.key, exists=change.type is not ChangeType.DELETED)
     )
     kinds = JobKindController(shared.writer, shared.job_kinds, jobs, sets, shared.labels, time.time)
+    marking: tuple[Run, ...] = ()
+    if settings.manage_jobs_without_queue_name:
+        marked = MarkedNamespaces(shared.writer, views.namespaces, shared.options.namespace_managed)
+        marking = (("marked namespaces", marked.reconciler.run),)
     return ProcessPart(
         (*informers.values(), *referenced.values(), shared.job_kinds.informer),
-        (("jobs", jobs.run), ("job kinds", kinds.run)),
+        (("jobs", jobs.run), ("job kinds", kinds.run), *marking),
     )
 
 

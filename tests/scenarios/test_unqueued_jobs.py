@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from typing import Any
+from uuid import uuid4
 
 import pytest
 
-from api.kube.resources import JOBS, JOBSETS, NAMESPACES, WORKLOADS
-from api.names import QUEUE_NAME_LABEL, REQUIRE_TOPOLOGY
+from api.kube.resources import JOBS, JOBSETS, NAMESPACES, PODS, WORKLOADS
+from api.names import MANAGED_NAMESPACE, QUEUE_NAME_LABEL, REQUIRE_TOPOLOGY
 from hack.controlplane.options import ClusterOptions
 from tests.scenarios.site import RACK, Site, eventually, never
+from tests.scenarios.test_plain_pods import a_pod
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 CONTROL_PLANE = ClusterOptions(jobset=True)
@@ -42,6 +45,36 @@ async def test_a_job_without_a_queue_waits_until_it_names_one(site: MakeSite) ->
     await never("a job without a queue runs", runs)
     await here.change(JOBS, "job", {"metadata": {"labels": {QUEUE_NAME_LABEL: "lq"}}})
     assert await here.racks(await here.running("job", 4)) == {"b1/r1": 4}
+
+
+async def test_a_namespace_that_nobody_marked_is_marked_and_holds_its_pods(site: MakeSite) -> None:
+    here = site("unmarked")
+    await here.make(NAMESPACES, {"metadata": {"name": here.name, "labels": {"queued": "all"}}})
+    await here.make(
+        NAMESPACES, {"metadata": {"name": f"{here.name}-out", "labels": {"queued": "all", MANAGED_NAMESPACE: "no"}}}
+    )
+    await here.open({"b1": {"r1": 2}})
+
+    async def mark(name: str) -> Any:
+        labels = (await here.kube.get(NAMESPACES, name))["metadata"]["labels"]
+        return labels.get(MANAGED_NAMESPACE)
+
+    async def is_marked() -> bool:
+        return bool(await mark(here.name) == "true")
+
+    await eventually("the namespace is marked", is_marked)
+    pod = a_pod(here, "alone")
+    del pod["metadata"]["labels"]
+    await eventually("the webhook sees the mark", lambda: is_held(here, pod))
+    await here.submit(here.job("job", 1, queue=None))
+    assert (await here.get_job("job"))["spec"]["suspend"]
+    assert await mark(f"{here.name}-out") == "no"
+
+
+async def is_held(here: Site, pod: dict[str, Any]) -> bool:
+    """Whether a new pod gets the admission gate; the API server reads a namespace's labels from a cache."""
+    made = await here.make(PODS, {**pod, "metadata": {**pod["metadata"], "name": f"p-{uuid4()}"}})
+    return bool(made["spec"].get("schedulingGates"))
 
 
 async def test_the_jobs_of_a_jobset_are_its_own_affair(site: MakeSite) -> None:
