@@ -2,8 +2,8 @@
 
 The pods of a gang that requires one rack keep running when a label moves a node to another rack; nothing is evicted. The
 condition TopologyKept turns False and names the domains, and one event is recorded. The next start places the workload by the
-labels of that time. Changes of topology labels trigger it, and so does a new leadership, which checks every running workload
-once. Each workload is a key of its own, so no check occupies the loop for long.
+labels of that time. Changes of topology labels trigger it, also of a node that is deleted and created again, and so does a new
+leadership, which checks every running workload once. Each workload is a key of its own, so no check occupies the loop for long.
 """
 
 from __future__ import annotations
@@ -11,6 +11,8 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable
 from typing import Final
+
+from cachetools import LRUCache
 
 from admission.controllers import conditions
 from admission.controllers.cluster_view import Views, hostname
@@ -33,6 +35,8 @@ from api.workloads import Workload
 _NODES: Final = ""
 # Nodes are often relabelled in groups and label by label, so wait until the labels have settled.
 _SETTLE: Final = 1.0
+# The number of deleted nodes whose labels are remembered: they may be created again.
+_MOST_DELETED: Final = 1024
 # The number of domains that a message names.
 _NAMED: Final = 8
 
@@ -51,6 +55,7 @@ class RelabelledController:
         self._kube, self._views, self._ledger, self._recorder, self._now = kube, views, ledger, recorder, now
         self.reconciler = Reconciler("required topology", self._reconcile, workers=1)
         self._relabelled: set[str] = set()
+        self._deleted: LRUCache[str, Node] = LRUCache(_MOST_DELETED)
         views.nodes.add_handler(self._node_changed)
         views.workloads.add_handler(self._workload_changed)
 
@@ -58,7 +63,12 @@ class RelabelledController:
 
     def _node_changed(self, change: Change[Node]) -> None:
         new, old = change.object, change.old
-        if change.type is ChangeType.DELETED or old is None or old.metadata.labels == new.metadata.labels:
+        if change.type is ChangeType.DELETED:
+            self._deleted[new.key] = new
+            return
+        if old is None:
+            old = self._deleted.pop(new.key, None)
+        if old is None or old.metadata.labels == new.metadata.labels:
             return
         if self._levels(old) != self._levels(new):
             self._relabelled |= {hostname(old), hostname(new)}

@@ -62,6 +62,20 @@ async def test_a_relabelled_node_is_said_and_the_next_start_is_placed_by_the_new
     assert await said(here, "False") is None
 
 
+async def test_a_node_that_is_made_anew_at_once_in_another_rack_is_seen(site: MakeSite) -> None:
+    """Its deletion and creation arrive together, before anything could miss it."""
+    here = site("made-anew")
+    await here.open({"b1": {"r1": 2, "r2": 1}})
+    await here.submit(patient(here.job("gang", 2, {REQUIRE_TOPOLOGY: RACK}, gpus=4)))
+    await here.running("gang", 2)
+    node = await here.kube.get(NODES, name := "made-anew-b1-r1-0")
+    labels = {**node["metadata"]["labels"], RACK: "r2"}
+    await here.kube.delete(NODES, name)
+    await here.kube.create(NODES, {"metadata": {"name": name, "labels": labels}, "status": node["status"]})
+    found = await eventually("the Workload says so", lambda: said(here, "False"))
+    assert "b1/r2 (1 pods)" in found.message
+
+
 async def stopped(here: Site) -> bool:
     return not await here.pods("gang")
 

@@ -53,7 +53,7 @@ class TreeSpec:
             node is not None
             and node.usable
             and all(node.labels.get(key) == value for key, value in self.node_labels)
-            and all(key in node.labels for key in self.levels)
+            and all(node.labels.get(key) for key in self.levels)
         )
 
     def path(self, node: Node) -> Values:
