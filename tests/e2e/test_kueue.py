@@ -13,6 +13,7 @@ import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
@@ -20,7 +21,8 @@ import yaml
 from typer.testing import CliRunner
 
 from admission.cli.main import app
-from api.names import GROUP, HOSTNAME_LABEL, MULTIKUEUE
+from admission.integrations.pod import role_hash
+from api.names import GROUP, HOSTNAME_LABEL, MULTIKUEUE, ROLE_HASH
 from hack.controlplane import kueue
 from hack.controlplane.api import eventually
 from hack.controlplane.build import Tools
@@ -160,6 +162,62 @@ def test_a_kueue_with_its_own_settings_is_ready_to_migrate(cluster: ControlPlane
     verdict, fate = told.splitlines()
     assert (code, verdict) == (0, "ready to migrate: 6 checks passed, 0 findings")
     assert fate.startswith("  Job: 1 with quota, 0 waiting: ")
+
+
+# ---- roles of pods
+
+
+def some(rng: Random, **parts: Any) -> Obj:
+    """A draw of these parts, each there or not; also empty ones."""
+    return {name: rng.choice(values) for name, values in parts.items() if rng.random() < 0.5}
+
+
+def drawn_container(rng: Random, name: str) -> Obj:
+    amounts = [{}, {"cpu": "1"}, {"memory": "1Gi", "cpu": "1500m"}, {"cpu": "0"}]
+    resources = some(rng, requests=amounts, limits=[{}, {"cpu": "2", "memory": "2Gi"}])
+    ports = [[], [{"containerPort": 80}], [{"name": "b", "containerPort": 81, "protocol": "UDP"}]]
+    return {"name": name, "image": "none", **some(rng, resources=[resources, {}], ports=ports)}
+
+
+def drawn_pod(rng: Random) -> Obj:
+    """A pod with what its role depends on, drawn."""
+    term = {"matchExpressions": [{"key": "size", "operator": "Gt", "values": ["3"]}]}
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}
+    away = {"labelSelector": {"matchLabels": {"b": "1", "a": "2"}}, "topologyKey": HOSTNAME_LABEL}
+    affinity = [
+        {},
+        {"nodeAffinity": required},
+        {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [away]}},
+    ]
+    spread = {"maxSkew": 1, "topologyKey": RACK, "whenUnsatisfiable": "ScheduleAnyway"}
+    more = some(
+        rng,
+        nodeSelector=[{}, {"b": "1", "a": "2"}],
+        tolerations=[[], [{"key": "a", "operator": "Exists"}]],
+        affinity=affinity,
+        topologySpreadConstraints=[[], [spread]],
+        resources=[{}, {"requests": {"memory": "4Gi", "cpu": "4"}}, {"limits": {"cpu": "9", "memory": "9Gi"}}],
+        priorityClassName=["system-node-critical"],
+        initContainers=[[], [drawn_container(rng, "first")]],
+    )
+    containers = [drawn_container(rng, f"c{number}") for number in range(rng.choice([1, 1, 2]))]
+    meta = {"name": f"drawn-{rng.randrange(10**9)}", "namespace": "default", "labels": {f"{GROUP}/queue-name": "lq"}}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": {"containers": containers, **more}}
+
+
+def test_the_role_of_a_pod_is_kueues(cluster: ControlPlane, manager: ExitStack) -> None:
+    rng, compared = Random(36), 0
+    for _ in range(60):
+        pod = drawn_pod(rng)
+        try:
+            made = cluster.api.create("/api/v1/namespaces/default/pods?dryRun=All", pod)
+        except RequestError as refused:
+            if refused.status != 422:
+                raise
+            continue  # requests above limits, say
+        assert role_hash(made["spec"]) == made["metadata"]["annotations"][ROLE_HASH], made["spec"]
+        compared += 1
+    assert compared > 20
 
 
 # ---- one hindrance at a time

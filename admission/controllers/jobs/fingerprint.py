@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from admission.controllers.jobs.context import JobContext
+from admission.controllers.jobs.pods_ready import is_readiness_kept
 from admission.controllers.jobs.workload import prebuilt_key
 from admission.integrations.base import Job, JobIntegration, as_reclaiming, as_selective
 from api.workloads import Workload
@@ -18,6 +19,7 @@ def fingerprint_of(
     reclaiming = as_reclaiming(adapter) if options.reclaimable_pods else None
     prebuilt = context.workloads.get(prebuilt_key(job) or "")
     selective = as_selective(adapter)
+    known = (*workloads, prebuilt) if prebuilt else workloads
     return (
         meta.get("uid"),
         job.get("spec"),
@@ -27,7 +29,7 @@ def fingerprint_of(
         adapter.finished(job),
         adapter.is_active(job),
         selective is not None and (selective.is_skipped(job), selective.is_on_hold(job)),
-        options.wait_for_pods_ready and adapter.pods_ready(job),
+        any(is_readiness_kept(w.status, options) for w in known) and adapter.pods_ready(job),
         reclaiming.reclaimable_pods(job) if reclaiming and (workloads or prebuilt) else None,
         context.ancestor_admitted,
         options.namespace_managed(meta.get("namespace") or ""),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from admission.controllers.conditions import with_condition
+from admission.controllers.jobs.context import JobOptions
 from admission.controllers.jobs.elastic import admitted_counts
 from admission.integrations.base import Job, JobIntegration, as_reclaiming
 from api.meta import find_condition, is_true
@@ -13,6 +14,13 @@ from api.workloads import PodSet, ReclaimablePod, Workload, WorkloadStatus
 
 # After these reasons a pod that is not ready has failed. Older versions wrote "PodsReady".
 _HAD_STARTED = frozenset((PodsReadyReason.STARTED, PodsReadyReason.RECOVERED, PodsReadyReason.WAIT_FOR_RECOVERY))
+
+
+def is_readiness_kept(status: WorkloadStatus, options: JobOptions) -> bool:
+    """Reports whether PodsReady is kept up to date: where the settings ask for it, and where another controller wrote it, since
+    nobody else would ever correct it.
+    """
+    return options.wait_for_pods_ready or find_condition(status.conditions, PODS_READY) is not None
 
 
 def with_pods_ready(status: WorkloadStatus, ready: bool, now: float, generation: int = 0) -> WorkloadStatus:

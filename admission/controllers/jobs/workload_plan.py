@@ -17,7 +17,7 @@ from admission.controllers.jobs.elastic import (
 from admission.controllers.jobs.equivalence import has_start, same_pod_sets, started_pod_sets
 from admission.controllers.jobs.finish import check_messages, declared_finished, kept_until, let_go, stop_keeping
 from admission.controllers.jobs.holding import NOT_ADMITTED
-from admission.controllers.jobs.pods_ready import with_pods_ready, with_reclaimable
+from admission.controllers.jobs.pods_ready import is_readiness_kept, with_pods_ready, with_reclaimable
 from admission.controllers.jobs.start import host_left, is_unstarted, plan_overlooked, plan_start
 from admission.controllers.jobs.workload import (
     PriorityClassMissing,
@@ -150,7 +150,7 @@ class WorkloadPlanner:
         """Updates reclaimable pods and PodsReady in the Workload's status, where enabled."""
         options = self.context.options
         status = with_reclaimable(workload, self.kind, self.job, self.pod_sets, release=options.reclaimable_pods)
-        if options.wait_for_pods_ready:
+        if is_readiness_kept(status, options):
             generation = workload.metadata.generation
             status = with_pods_ready(status, self._pods_ready(workload), self.now, generation)
         return SetStatus(workload, status) if status is not workload.status else None

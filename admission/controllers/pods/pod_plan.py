@@ -26,7 +26,7 @@ from admission.controllers.jobs.context import DEFAULTS, JobContext, JobOptions
 from admission.controllers.jobs.elastic import admitted_counts
 from admission.controllers.jobs.finish import check_messages, finish, kept_until, let_go
 from admission.controllers.jobs.pod_set_infos import FlavorMissing, pod_set_infos
-from admission.controllers.jobs.pods_ready import with_pods_ready, with_reclaimed
+from admission.controllers.jobs.pods_ready import is_readiness_kept, with_pods_ready, with_reclaimed
 from admission.controllers.jobs.start import FLAVOR_RETRY
 from admission.controllers.jobs.workload import PriorityClassMissing, another_owner, prebuilt_key
 from admission.controllers.pods.actions import NOTHING, DeletePod, PodGroupPlan, ReleasePod, StopPod
@@ -310,7 +310,7 @@ class _PodGroupPlanner:
         # of a set, setplan.py writes them: the pods that it gave back when it was scaled down
         if is_true(status.conditions, names.ADMITTED) and not unit.serving:
             status = with_reclaimed(status, _reclaimed(unit, workload) if options.reclaimable_pods else {})
-        if options.wait_for_pods_ready:
+        if is_readiness_kept(status, options):
             status = with_pods_ready(
                 status, unit.ready(_wanted(workload, unit)), self._now, workload.metadata.generation
             )

@@ -9,6 +9,7 @@ import pytest
 from admission.controllers import conditions
 from admission.controllers.actions import SetStatus
 from admission.controllers.jobs.context import JobContext, JobOptions
+from admission.controllers.jobs.pods_ready import with_pods_ready
 from admission.controllers.pods.gang import GangTerms, GangUnit
 from admission.controllers.pods.pod_plan import plan
 from admission.integrations.podgroup import PodUnit
@@ -68,6 +69,21 @@ def said(of: PodUnit, workload: Workload) -> tuple[str, str]:
 def test_a_group_is_ready_with_all_its_pods(pods: list[dict[str, Any]], status: str) -> None:
     of = unit(*pods)
     assert said(of, admitted(of))[0] == status
+
+
+def test_what_kueue_said_of_readiness_is_kept_up_to_date_where_the_settings_ask_for_nothing() -> None:
+    of, around = unit(pod("a"), pod("b"), pod("c")), JobContext()
+    silent = admitted(of)
+    assert not [a for a in plan(of, [silent], around, NOW).actions if isinstance(a, SetStatus)]
+    waits = with_pods_ready(silent.status, False, NOW)
+    (told,) = (
+        a
+        for a in plan(of, [silent.model_copy(update={"status": waits})], around, NOW).actions
+        if isinstance(a, SetStatus)
+    )
+    found = find_condition(told.status.conditions, names.PODS_READY)
+    assert found is not None
+    assert (found.status, found.reason) == ("True", "Started")
 
 
 @pytest.mark.parametrize(
