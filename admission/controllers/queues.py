@@ -43,8 +43,8 @@ from api.kube.reconcile import Reconciler
 from api.kube.resources import CLUSTER_QUEUES, COHORTS, LOCAL_QUEUES, Resource
 from api.kube.store import Change, ChangeType
 from api.merge import merge_diff
-from api.meta import Condition, KubeObject, find_condition, rfc3339, set_condition
-from api.names import ACTIVE, IN_USE_FINALIZER
+from api.meta import Condition, KubeObject, find_condition, object_key, rfc3339, set_condition
+from api.names import ACTIVE, DEFAULT_QUEUE, IN_USE_FINALIZER, MANAGED_NAMESPACE
 from api.queues import ClusterQueue, Cohort, CohortStatus, LocalQueue, QueueStatus
 from api.topology import ResourceFlavor
 from api.workloads import Workload
@@ -103,6 +103,7 @@ class QueueController:
         views.checks.add_handler(lambda _: self._all_queues())
         views.cohorts.add_handler(lambda change: None if only_status(change) else self._all_queues())
         views.outside.add_handler(self._outside_changed)
+        views.namespaces.add_handler(lambda change: self._local_queues.add(object_key(change.key, DEFAULT_QUEUE)))
 
     def reconcilers(self) -> Iterable[Reconciler]:
         """Returns the reconcilers to run."""
@@ -230,7 +231,10 @@ class QueueController:
         past = self._pending.past if by_usage else None
         if past is not None:
             status = status.model_copy(update={"fair_sharing": usage_status(past.record(key))})
-        status = self._noted(status, unsupported_fields.of_local_queue(queue, by_usage=by_usage), queue)
+        namespace = self._views.namespaces.objects.get(queue.metadata.namespace or "")
+        opted_in = namespace is None or namespace.metadata.labels.get(MANAGED_NAMESPACE) == "true"
+        without = unsupported_fields.of_local_queue(queue, by_usage=by_usage, opted_in=opted_in)
+        status = self._noted(status, without, queue)
         await self._write(LOCAL_QUEUES, queue, status)
         if self._shown.local_queues:
             used = None if past is None else past.usage(key)

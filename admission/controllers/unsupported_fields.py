@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from api import moves
 from api.meta import Condition, find_condition, rfc3339, set_condition
-from api.names import FIELDS_HONOURED, PREEMPTION_CONFIG, FieldsHonouredReason
+from api.names import DEFAULT_QUEUE, FIELDS_HONOURED, MANAGED_NAMESPACE, PREEMPTION_CONFIG, FieldsHonouredReason
 from api.queues import USAGE_BASED, ClusterQueue, LocalQueue
 from api.workloads import Workload
 
@@ -41,11 +41,18 @@ def _unreadable(found: moves.MoveAnnotations) -> list[str]:
     return [f"{fault.field} ({fault.given!r:.64}: {fault.allowed})" for fault in found.faults]
 
 
-def of_local_queue(queue: LocalQueue, *, by_usage: bool = False) -> list[str]:
-    """Returns the weight unless the ClusterQueue admits by past usage (`by_usage`), and annotations that cannot be read."""
+def of_local_queue(queue: LocalQueue, *, by_usage: bool = False, opted_in: bool = True) -> list[str]:
+    """Returns the weight unless the ClusterQueue admits by past usage (`by_usage`), the name `default` unless jobs of the
+    namespace get a default queue (`opted_in`), and annotations that cannot be read.
+    """
     sharing = queue.spec.fair_sharing
     without = "spec.fairSharing (the ClusterQueue does not admit by past usage)"
     found = [without] if sharing is not None and sharing.weight is not None and not by_usage else []
+    if queue.metadata.name == DEFAULT_QUEUE and not opted_in:
+        found.append(
+            f'the name "{DEFAULT_QUEUE}" (jobs without a queue name get this queue only in a namespace with the label '
+            f"{MANAGED_NAMESPACE}=true)"
+        )
     return found + _unreadable(moves.of_class(queue.metadata.annotations))
 
 

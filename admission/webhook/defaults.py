@@ -39,7 +39,6 @@ from api.labels import matches
 from api.meta import object_key
 from api.requests import asks_for_topology
 
-DEFAULT_QUEUE: Final = "default"
 DEFAULT_CLASS: Final = "default"
 
 
@@ -111,8 +110,8 @@ def is_opted_out(namespace: str, lookups: Lookups) -> bool:
 
 def default_queue(namespace: str, lookups: Lookups) -> str | None:
     """Returns the default queue for jobs of the namespace: `default`, else its elastic quota, else None."""
-    if object_key(namespace, DEFAULT_QUEUE) in lookups.local_queues:
-        return DEFAULT_QUEUE
+    if object_key(namespace, names.DEFAULT_QUEUE) in lookups.local_queues:
+        return names.DEFAULT_QUEUE
     return names.ELASTIC_QUOTA if lookups.has_elastic_quota(namespace) else None
 
 

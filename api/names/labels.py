@@ -221,6 +221,7 @@ KOORDINATOR_MATCH_POLICY: Final = f"{KOORDINATOR}/match-policy"
 STOWAGE: Final = "stowage.dev"
 CONVERSION_PROBLEM: Final = f"{STOWAGE}/conversion-problem"
 """On converted objects: the parts that could not be converted."""
+DEFAULT_QUEUE: Final = "default"  # the LocalQueue of jobs without a queue name
 FIELD_MANAGER: Final = "stowage"
 PLACEMENT_CONSTRAINTS: Final = f"{STOWAGE}/placement-constraints"
 """On jobs and pod templates: constraints by level, as JSON."""

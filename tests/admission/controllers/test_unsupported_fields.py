@@ -60,6 +60,21 @@ def test_other_kinds_name_theirs() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("name", "opted_in", "told"),
+    [
+        pytest.param("default", False, True, id="no label"),
+        pytest.param("default", True, False, id="with the label"),
+        pytest.param("other", False, False, id="another name"),
+    ],
+)
+def test_a_default_queue_without_effect_is_named(name: str, opted_in: bool, told: bool) -> None:
+    queue = LocalQueue.from_wire({"metadata": {"name": name}, "spec": {"clusterQueue": "cq"}})
+    found = unsupported_fields.of_local_queue(queue, opted_in=opted_in)
+    assert bool(found) is told
+    assert all("kueue.x-k8s.io/managed-namespace=true" in each for each in found)
+
+
 def test_the_scope_has_effect_where_the_setting_is_on() -> None:
     spec = {"admissionScope": {"admissionMode": "UsageBasedAdmissionFairSharing"}}
     queue = ClusterQueue.from_wire({"metadata": {"name": "cq"}, "spec": spec})
