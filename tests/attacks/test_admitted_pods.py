@@ -10,7 +10,7 @@ import pytest_asyncio
 
 from api.errors import Forbidden
 from api.kube.client import PatchKind
-from api.kube.resources import JOBS, PODS
+from api.kube.resources import JOBS, PODS, Resource
 from api.names import (
     CONTROLLER_UID_LABEL,
     ELASTIC_GATE,
@@ -30,6 +30,7 @@ from tests.scenarios.site import RACK, eventually
 pytestmark = pytest.mark.asyncio(loop_scope="package")
 
 JOB = "raised"
+BINDINGS = Resource("", "v1", "bindings", "Binding")
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="package", autouse=True)
@@ -137,3 +138,22 @@ async def test_what_is_the_tenants_own_stays_free(battlefield: Battlefield) -> N
     await battlefield.tenant.patch(PODS, pod["metadata"]["name"], body, battlefield.namespace, kind=PatchKind.MERGE)
     body = {"metadata": {"labels": {"team": "blue"}}}
     await battlefield.tenant.patch(PODS, pod["metadata"]["name"], body, battlefield.namespace, kind=PatchKind.MERGE)
+
+
+@pytest.mark.parametrize("subresource", ["resize", "binding", "status"])
+async def test_what_a_pod_uses_and_where_it_runs_is_not_the_tenants(battlefield: Battlefield, subresource: str) -> None:
+    """The role `edit` does not include it."""
+    if not battlefield.on_real_server:
+        pytest.skip("the embedded server knows no rights")
+    pod, tenant, where = (await waiting(battlefield))[0]["metadata"]["name"], battlefield.tenant, battlefield.namespace
+    container = {"name": "main", "resources": {"requests": {"cpu": "64"}}}
+    body = {"spec": {"containers": [container]}, "status": {"phase": "Succeeded"}}
+    target = {"apiVersion": "v1", "kind": "Node", "name": "tenant-b1-r1-0"}
+    binding = {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": pod, "namespace": where}, "target": target}
+    change = (
+        tenant.create(BINDINGS, binding)
+        if subresource == "binding"
+        else tenant.patch(PODS, pod, body, where, kind=PatchKind.STRATEGIC, subresource=subresource)
+    )
+    with pytest.raises(Forbidden):
+        await change
