@@ -147,9 +147,15 @@ def unschedulable(
     return _with_problem(status, UNSCHEDULABLE, (message, none), reasons, now, generation)
 
 
-def not_created(status: WorkloadStatus, message: str, now: float, generation: int = 0) -> WorkloadStatus:
-    """Sets PodsNotCreated to `message`, or to False if it is empty; returns the same object if nothing changes."""
-    reasons = WorkloadStateReason.REFUSED, WorkloadStateReason.CREATED
+def not_created(
+    status: WorkloadStatus, message: str, now: float, generation: int = 0, *, refused: bool = True
+) -> WorkloadStatus:
+    """Sets PodsNotCreated to `message`, or to False if it is empty; returns the same object if nothing changes.
+
+    `refused` means that the API server refuses pods; otherwise nobody creates any.
+    """
+    bad = WorkloadStateReason.REFUSED if refused else WorkloadStateReason.NOT_REPLACED
+    reasons = bad, WorkloadStateReason.CREATED
     return _with_problem(status, NOT_CREATED, (message, "no pod is refused any more"), reasons, now, generation)
 
 

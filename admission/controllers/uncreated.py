@@ -6,6 +6,9 @@ warnings about objects that own pods are watched. An event concerns a Workload i
 the Workload. While fewer pods are bound than were admitted, the condition PodsNotCreated carries the API server's message. A
 workload whose pods are still refused after the configured timeout is evicted, and queues again after a backoff that doubles.
 
+A Job waits before it replaces pods that failed or were drained, longer each time, and says so nowhere. A workload all of whose
+pods have gone holds its quota and hosts meanwhile; the condition says that too, once no pod was bound for some seconds.
+
 A user with the right to write events can write anything there, so an event alone decides nothing: it counts only while pods are
 not bound, and only for Workloads of its namespace. No event is kept, only the latest message for each Workload.
 """
@@ -27,7 +30,7 @@ from admission.controllers.cluster_view import Views
 from admission.controllers.conditions import is_running
 from admission.controllers.evictions import Eviction, evicted
 from admission.controllers.evictor import Evictor
-from admission.controllers.projection import ProjectedMeta
+from admission.controllers.projection import ProjectedMeta, ProjectedPod
 from admission.controllers.status import patch_unless_gone
 from admission.controllers.timeouts import RequeueBackoff
 from admission.engine.ledger import Ledger
@@ -41,7 +44,7 @@ from api.kube.reconcile import Reconciler
 from api.kube.resources import EVENTS, JOBS, WORKLOADS, Resource
 from api.kube.store import Change, ChangeType
 from api.meta import find_condition, parse_time, rfc3339
-from api.names import ADMITTED, NOT_CREATED, EvictedReason
+from api.names import ADMITTED, NOT_CREATED, EvictedReason, WorkloadStateReason
 from api.workloads import RequeueState, Workload
 
 _REASONS: Final = frozenset(("FailedCreate", "FailedCreatePod", "FailedToCreateHeadPod", "FailedToCreateWorkerPod"))
@@ -58,6 +61,8 @@ _FRESH: Final = 120.0
 """Seconds for which a refusal counts as the present state: the Job controller tries again after 60 s at most."""
 _STALE: Final = 900.0
 """Seconds without a refusal after which it is over. A controller that has written 25 events about an object writes few more."""
+_GONE: Final = 10.0
+"""Seconds without any bound pod after which the Workload says so: a Job replaces a pod that failed first after 10 s."""
 _STRANGERS: Final = 4096
 _STRANGER_FOR: Final = 60.0
 """Seconds for which an object that belongs to no Workload is not looked up again."""
@@ -155,6 +160,7 @@ class UncreatedController:
         self._kube, self._views, self._ledger, self._events = kube, views, ledger, events
         self._evictor, self._recorder, self._timeout, self._now = evictor, recorder, timeout, now
         self._refusals: dict[str, Refusal] = {}
+        self._left: dict[str, float] = {}
         self._strangers: TTLCache[str, bool] = TTLCache(_STRANGERS, _STRANGER_FOR)
         self._lookups: TTLCache[str, count[int]] = TTLCache(_STRANGERS, _STRANGER_FOR)
         self._kinds = {(each.group, each.kind): each for each in (JOBS, *REFERENCED_KINDS)}
@@ -162,6 +168,7 @@ class UncreatedController:
         self.attribution = Reconciler("refused pods", self._attribute, workers=1)
         views.workloads.add_index(_BY_OWNER, lambda w: [owner.uid for owner in w.metadata.owner_references])
         views.workloads.add_handler(self._workload_changed)
+        views.pods.add_handler(self._pod_changed)
         events.add_handler(self._event_changed)
 
     # ---- watch handlers
@@ -170,9 +177,18 @@ class UncreatedController:
         if change.type is not ChangeType.DELETED and change.object.refusal is not None:
             self.attribution.add(change.key)
 
+    def _pod_changed(self, change: Change[ProjectedPod]) -> None:
+        """Notes when the last pod of a Workload has left its node."""
+        before = change.old.bound if change.old is not None else change.object.bound
+        ended = change.type is ChangeType.DELETED or change.object.bound is None
+        if ended and before is not None and before.workload is not None:
+            self._left[before.workload] = self._now()
+            self.reconciler.add_after(before.workload, _GONE)
+
     def _workload_changed(self, change: Change[Workload]) -> None:
         if change.type is ChangeType.DELETED:
             self._refusals.pop(change.key, None)
+            self._left.pop(change.key, None)
         elif change.key in self._refusals or find_condition(change.object.status.conditions, NOT_CREATED) is not None:
             self.reconciler.add_after(change.key, _SETTLE)
 
@@ -227,20 +243,37 @@ class UncreatedController:
         workload = self._views.workloads.objects.get(key)
         if workload is None or not is_running(workload.status):
             self._refusals.pop(key, None)
+            self._left.pop(key, None)
             return None
         before = find_condition(workload.status.conditions, NOT_CREATED)
-        since = parse_time(before.last_transition_time) if before is not None and before.status == "True" else None
+        is_refused = before is not None and before.status == "True" and before.reason == WorkloadStateReason.REFUSED
+        since = parse_time(before.last_transition_time) if before is not None and is_refused else None
         admitted, bound = self._counts(workload)
         refusal = self._refusals.get(key)
         if bound >= admitted or refusal is None or self._is_over(refusal, workload):
             self._refusals.pop(key, None)
-            await self._write(workload, "")
-            return None
+            return await self._all_gone(workload, admitted, bound)
         text = f"{admitted - bound} of {admitted} pods are not bound: {refusal.message}"
         if since is not None and self._is_overdue(since, refusal):
             await self._evict(workload, text)
             return None
         await self._write(workload, text)
+        return _AGAIN
+
+    async def _all_gone(self, workload: Workload, admitted: int, bound: int) -> float | None:
+        """Writes whether all pods of the Workload have gone and none has come back."""
+        left = self._left.get(workload.key)
+        if bound or left is None or admitted <= 0:
+            self._left.pop(workload.key, None)
+            await self._write(workload, "")
+            return None
+        if (wait := left + _GONE - self._now()) > 0:
+            return wait
+        text = (
+            f"all {admitted} pods have gone, and no other is bound: a Job waits longer before each replacement of pods that "
+            "failed; quota and hosts stay held meanwhile"
+        )
+        await self._write(workload, text, refused=False)
         return _AGAIN
 
     def _is_over(self, refusal: Refusal, workload: Workload) -> bool:
@@ -258,13 +291,14 @@ class UncreatedController:
         admitted = sum(counts.get(each.name, 0) if each.count is None else each.count for each in sets)
         return admitted - sum(workload.reclaimed.values()), len(self._ledger.allocations.pods_of(workload.key))
 
-    async def _write(self, workload: Workload, text: str) -> None:
-        before = find_condition(workload.status.conditions, NOT_CREATED)
-        status = conditions.not_created(workload.status, text, self._now(), workload.metadata.generation)
+    async def _write(self, workload: Workload, text: str, *, refused: bool = True) -> None:
+        before, generation = find_condition(workload.status.conditions, NOT_CREATED), workload.metadata.generation
+        status = conditions.not_created(workload.status, text, self._now(), generation, refused=refused)
         answer = await patch_unless_gone(self._kube, self._views, workload, status)
         if answer is not None and text and (before is None or before.status != "True"):
             admission = workload.status.admission
-            metrics.NOT_CREATED.labels(admission.cluster_queue if admission is not None else "").inc()
+            if refused:
+                metrics.NOT_CREATED.labels(admission.cluster_queue if admission is not None else "").inc()
             self._recorder.record(ref_to(WORKLOADS, answer), "Warning", "PodsNotCreated", text)
 
     async def _evict(self, workload: Workload, text: str) -> None:

@@ -13,8 +13,10 @@ from prometheus_client import REGISTRY
 from admission.controllers.cluster_view import Views
 from admission.controllers.evictions import Eviction
 from admission.controllers.evictor import Evictor
+from admission.controllers.projection import ProjectedMeta, ProjectedPod
 from admission.controllers.uncreated import CreationEvent, CreationEventReader, UncreatedController
 from admission.engine.ledger import Ledger
+from admission.engine.model import BoundPod
 from api.errors import NotFound
 from api.fake.patch import merge_patch
 from api.kube.client import Kube
@@ -58,6 +60,7 @@ class Server:
     def __init__(self, owned_by: tuple[str, str, str, str] = JOB, timeout: float | None = TIMEOUT) -> None:
         self.workloads: Store[Workload] = Store("workloads")
         self.events: Store[CreationEvent] = Store("events")
+        self.pods: Store[ProjectedPod] = Store("pods")
         self.told: list[str] = []
         self.evictions: list[Eviction] = []
         self.objects: dict[str, Mapping[str, Any]] = {}
@@ -115,6 +118,29 @@ async def test_the_workload_says_which_pods_are_refused_until_all_are_bound() ->
     found = await server.look()
     assert found is not None
     assert (found.status, found.reason, server.again) == ("False", "Created", None)
+
+
+async def test_a_workload_whose_pods_have_all_gone_says_that_it_holds_its_quota_until_one_is_back() -> None:
+    server, before = Server(), counted()
+    bound = BoundPod("ns/p", "host", {}, workload="ns/wl")
+    server.pods.upsert(ProjectedPod(ProjectedMeta("p", "ns", "u", "1"), bound))
+    server.pods.delete_key("ns/p")
+    server.bound = 0
+    assert await server.look() is None
+    server.now += server.again or 0.0
+    found = await server.look()
+    assert found is not None
+    assert (found.status, found.reason) == ("True", "NotReplaced")
+    assert found.message.startswith("all 4 pods have gone, and no other is bound")
+    assert counted() == before, "no pod was refused"
+    server.now += 3600
+    await server.look()
+    assert server.evictions == []
+    server.bound = 1
+    found = await server.look()
+    assert found is not None
+    assert found.status == "False"
+    assert server.again is None
 
 
 async def test_a_pod_of_a_jobsets_job_counts_for_the_jobset() -> None:
