@@ -23,12 +23,14 @@ from tests.e2e import defects
 from tests.e2e.defects import Defects
 from tests.e2e.timeline import Promtool, Scrape, Scrapes
 from tests.scenarios.failures import paused
+from tests.scenarios.launchers import MovedClock
 from tests.scenarios.site import RACK, Site, eventually
 from tests.scenarios.stage import Stage
 from tests.scenarios.test_node_failure import patient
 from tests.scenarios.test_unbound import foreign
 
 LATE = 6.0
+GATES_LATE = 32.0
 """Seconds; StowageWatchLag allows five."""
 MANY_VALUES = (
     b'{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{"uid":"u","operation":"CREATE","object":{"a":['
@@ -88,6 +90,7 @@ class Watched:
     more: Site
     faults: Faults
     defects: Defects
+    ungater_clock: MovedClock
     promtool: Promtool
     first: Scrapes = field(default_factory=dict)
     second: Scrapes = field(default_factory=dict)
@@ -327,21 +330,23 @@ async def the_watch_is_late(watched: Watched) -> Points:
 
 
 async def the_ungater_stands_still(watched: Watched) -> Points:
-    """For longer than the alert allows after a job was admitted; then it opens the gates."""
+    """For longer than the alert allows after a job was admitted, by its own clock; then it opens the gates."""
     before = await watched.scrape()
     more = watched.more
     with paused(watched.stage.processes.children[UNGATER]):
         await more.submit(more.job("gated", 4))
         await more.admitted("gated")
-        admitted = time.monotonic()
-
-        async def half_a_minute_has_passed() -> bool:
-            return time.monotonic() > admitted + 32
-
-        await eventually("half a minute has passed", half_a_minute_has_passed)
+        watched.ungater_clock.jump(GATES_LATE)
     await more.running("gated", 4)
     await watched.until("it leads again", UNGATER, "stowage_leader", bool, lease="stowage-ungater")
     found = await watched.heard_since(before)
+    watched.ungater_clock.jump(0.0)
+
+    async def its_clock_is_right() -> bool:
+        now = (await watched.scrape())[UNGATER]
+        return now is not None and all(value <= now.at for key, value in now.values.items() if key[0] == HEARD)
+
+    await eventually("every watch is heard of by the right clock", its_clock_is_right)
     await more.remove(JOBS, "gated")
     return before, before, found
 

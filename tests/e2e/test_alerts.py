@@ -5,6 +5,7 @@ promtool is Prometheus' own checker and engine, built from its module. alert_fau
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from hack.controlplane.prometheus import RECIPE
 from tests.e2e.alert_faults import CASES, CONTROLLER, UNGATER, WEBHOOK, Faults, Watched, text_of
 from tests.e2e.defects import Defects
 from tests.e2e.timeline import END, HEALTHY, Promtool, answered, firing, input_series
+from tests.scenarios.launchers import MovedClock
 from tests.scenarios.site import Site
 from tests.scenarios.stage import embedded
 
@@ -38,10 +40,12 @@ async def watched(promtool: Promtool, tmp_path_factory: pytest.TempPathFactory) 
     settings = FakeSettings(intercept=faults.intercept, on_send=faults.on_send, bookmark_seconds=0.5)
     async with embedded(tmp_path_factory.mktemp("alerts"), None, settings) as stage:
         controller, found = stage.processes.children[CONTROLLER], Defects(stage.processes.folder / "defect")
-        await controller.stop()
-        controller.launch = found.start
-        await stage.processes.restart(CONTROLLER)
-        made = Watched(stage, Site(stage.kube, "watched"), Site(stage.kube, "more"), faults, found, promtool)
+        ungater, clock = stage.processes.children[UNGATER], MovedClock(stage.processes.folder / "ungater-clock")
+        for child, launch in ((controller, found.start), (ungater, clock.start)):
+            await child.stop()
+            child.launch = launch
+        await asyncio.gather(*map(stage.processes.restart, (CONTROLLER, UNGATER)))
+        made = Watched(stage, Site(stage.kube, "watched"), Site(stage.kube, "more"), faults, found, clock, promtool)
         await made.site.open({"b1": {"r1": 3}})
         await made.more.open({"b1": {"r1": 4}})
         await made.site.submit(made.site.job("too-large", 1, gpus=5))

@@ -31,6 +31,7 @@ from tests.e2e.alert_faults import (
 from tests.e2e.defects import Defects
 from tests.e2e.test_alerts import RULES
 from tests.e2e.timeline import END, HEALTHY, Promtool, firing, input_series
+from tests.scenarios.launchers import MovedClock
 from tests.scenarios.site import Site
 from tests.scenarios.stage import real
 
@@ -49,7 +50,8 @@ async def watched(cluster: ControlPlane, tmp_path_factory: pytest.TempPathFactor
     promtool = Promtool(built(RECIPE).program("promtool"), tmp_path_factory.mktemp("rules"), RULES)
     async with real(cluster, folder := tmp_path_factory.mktemp("alerts")) as stage:
         site, more = Site(stage.kube, "watched"), Site(stage.kube, "more")
-        made = Watched(stage, site, more, Faults(), Defects(folder / "none"), promtool, patience=BETWEEN_BOOKMARKS)
+        unused = Defects(folder / "none"), MovedClock(folder / "clock")
+        made = Watched(stage, site, more, Faults(), *unused, promtool, patience=BETWEEN_BOOKMARKS)
         await site.open({"b1": {"r1": 3}})
         await more.open({"b1": {"r1": 4}})
         await site.submit(site.job("early", 1, gpus=4))
