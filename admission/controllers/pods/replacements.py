@@ -11,7 +11,7 @@ from admission.controllers.conditions import with_condition
 from admission.controllers.jobs.elastic import admitted_counts
 from admission.integrations.podgroup import PodUnit
 from api.meta import find_condition, is_true
-from api.names import ADMITTED, EVICTED, WAITING_FOR_REPLACEMENT_PODS, ReplacementReason
+from api.names import ADMITTED, EVICTED, GANG, WAITING_FOR_REPLACEMENT_PODS, ReplacementReason
 from api.workloads import Workload, WorkloadStatus
 
 
@@ -20,7 +20,9 @@ def with_replacements(status: WorkloadStatus, unit: PodUnit, workload: Workload,
     old = find_condition(status.conditions, WAITING_FOR_REPLACEMENT_PODS)
     eviction = find_condition(status.conditions, EVICTED)
     evicted = eviction if eviction is not None and eviction.status == "True" else None
-    wanted = sum(admitted_counts(workload).values())
+    wanted = sum(pod_set.count for pod_set in workload.spec.pod_sets)
+    if GANG in workload.metadata.annotations:  # it may have started with its minimum; the others wait without being missed
+        wanted = sum(admitted_counts(workload).values())
     if unit.fast:
         # Pods that were never created are not missing; until the group runs, one pod stands for all.
         running = evicted is None and is_true(status.conditions, ADMITTED)
