@@ -160,7 +160,7 @@ def _of_changed_annotations(
 ) -> Errors:
     """Returns the errors without those of annotations that the stored object has too.
 
-    An object may be older than the rule, or than the webhook: whoever changes something else would be refused for it.
+    An object may be older than the rule, or than the webhook: a user who changes something else would be refused for it.
     """
     before = msgspec.structs.replace(request, object=request.old_object)
     try:

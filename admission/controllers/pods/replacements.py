@@ -21,7 +21,9 @@ def with_replacements(status: WorkloadStatus, unit: PodUnit, workload: Workload,
     eviction = find_condition(status.conditions, EVICTED)
     evicted = eviction if eviction is not None and eviction.status == "True" else None
     wanted = sum(pod_set.count for pod_set in workload.spec.pod_sets)
-    if GANG in workload.metadata.annotations:  # it may have started with its minimum; the others wait without being missed
+    if (
+        GANG in workload.metadata.annotations
+    ):  # it may have started with its minimum; the others wait without being missed
         wanted = sum(admitted_counts(workload).values())
     if unit.fast:
         # Pods that were never created are not missing; until the group runs, one pod stands for all.
