@@ -21,16 +21,18 @@ from admission.engine.explain.wording import NEVER
 from admission.engine.reasons import Reason
 from api.errors import NotFound
 from api.kube.client import Kube
-from api.kube.events import EventRecorder, ref_to
+from api.kube.events import EventRecorder, ObjectRef, ref_to
 from api.kube.reconcile import Reconciler
-from api.kube.resources import WORKLOADS
+from api.kube.resources import PODS, WORKLOADS
 from api.kube.store import Change, ChangeType
 from api.meta import find_condition, is_true
-from api.names import EXPLANATION, FINISHED, QUOTA_RESERVED
+from api.names import EXPLANATION, FINISHED, POD_SUSPENDING_PARENT, QUOTA_RESERVED
 from api.workloads import Workload, WorkloadStatus
 
 # Most workloads that do not fit at once are admitted moments later, and their reason is then of no interest.
 _FIRST_DELAY = 0.5
+DEPLOYMENT: Final = "deployment"
+_SURGE: Final = "; running pods of its Deployment keep their quota: with maxSurge 0 a rollout replaces them"
 NUMBERS_A_SECOND: Final = 5.0
 """Rate, in writes per second for all waiting workloads, of new figures: every admission changes them for all workloads behind
 it.
@@ -135,6 +137,24 @@ class WaitReporter:
         if _reason(workload) != reason:
             text = f"{wait.message}; {NEVER}" if wait.never else wait.message
             self._recorder.record(ref_to(WORKLOADS, workload), "Warning", reason, text)
+            if (pod := _only_pod(workload)) is not None:
+                self._recorder.record(pod, "Warning", reason, text + _of_rollout(workload, wait.reason))
+
+
+def _only_pod(workload: Workload) -> ObjectRef | None:
+    """Returns the pod that queues by itself, or None: who looks at it sees a gate and no Workload."""
+    owners = workload.metadata.owner_references
+    if len(owners) != 1 or (owners[0].api_version, owners[0].kind) != (PODS.api_version, PODS.kind):
+        return None
+    return ObjectRef(PODS.api_version, PODS.kind, owners[0].name, workload.metadata.namespace or "", owners[0].uid)
+
+
+def _of_rollout(workload: Workload, reason: str) -> str:
+    """Returns what helps a Deployment whose new pod waits for the quota that the older ones hold, or an empty text."""
+    metadata = workload.spec.pod_sets[0].template.get("metadata") if workload.spec.pod_sets else None
+    annotations = metadata.get("annotations") if isinstance(metadata, Mapping) else None
+    parent = annotations.get(POD_SUSPENDING_PARENT) if isinstance(annotations, Mapping) else None
+    return _SURGE if parent == DEPLOYMENT and reason == Reason.WAITING_FOR_QUOTA else ""
 
 
 def _cannot_run(workload: Workload, status: WorkloadStatus, now: float) -> WorkloadStatus:

@@ -319,6 +319,12 @@ async def test_each_pod_of_a_deployment_queues_by_itself(site: MakeSite, stage: 
         return await phases() == {"Running": 2, "Pending": 1}
 
     await eventually("two run, one waits for quota", two_of_three)
+
+    async def told() -> bool:
+        page = await here.kube.list(EVENTS, here.name, field_selector="involvedObject.kind=Pod")
+        return any("with maxSurge 0 a rollout replaces them" in event["message"] for event in page.items)
+
+    await eventually("the waiting pod says why, and what helps", told)
     pods = (await here.kube.list(PODS, here.name, label_selector="app=web")).items
     assert all(not pod["metadata"].get("finalizers") for pod in pods)
     assert len((await here.kube.list(WORKLOADS, here.name)).items) == 3
@@ -332,6 +338,19 @@ async def test_each_pod_of_a_deployment_queues_by_itself(site: MakeSite, stage: 
         return await phases() == {"Running": 2} and len(workloads) == 2
 
     await eventually("two are left, with their Workloads", two)
+
+
+async def test_a_pod_that_queues_by_itself_says_why_it_waits(site: MakeSite) -> None:
+    here = site("pod-says-why")
+    await here.open({"b1": {"r1": 1}}, quota=1)
+    await here.make(PODS, a_pod(here, "large", gpus=2))
+
+    async def told() -> bool:
+        page = await here.kube.list(EVENTS, here.name, field_selector="involvedObject.kind=Pod")
+        events = [event for event in page.items if event["involvedObject"]["name"] == "large"]
+        return any("quota" in event["message"] and "maxSurge" not in event["message"] for event in events)
+
+    await eventually("the pod says why it waits", told)
 
 
 @pytest.mark.parametrize(
