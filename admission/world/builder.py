@@ -14,6 +14,8 @@ from typing import Any
 import msgspec
 
 from admission.controllers.pods.sakkara_groups import group_key
+from admission.webhook.fields import aggregate
+from admission.webhook.workload_status import reclaimable_errors
 from admission.world import pod_units, sets, template_pods
 from admission.world.api_defaults import arrive_at_once, as_created, settle_namespace, settle_node
 from admission.world.documents import Document
@@ -144,10 +146,24 @@ class Builder:
         self._name_map_problems()
 
     def _add_workload(self, document: Document, kind: Resource) -> None:
+        self._drop_reclaimable(document)
         obj = self._identified(kind, document)
         workload: Workload = self.objects.decoded(kind, msgspec.json.encode(obj))
         if not is_true(workload.status.conditions, FINISHED):
             self._enter(workload, _facts(workload, None, duration(obj), obj), self._arrival(obj))
+
+    def _drop_reclaimable(self, document: Document) -> None:
+        """Drops reclaimable pods that the API server would refuse: the Workload is there, and its pods stay charged."""
+        status, rules = document.object.get("status"), self.objects.rules.webhook
+        if not isinstance(status, dict) or not status.get("reclaimablePods"):
+            return
+        try:
+            errors = reclaimable_errors(document.object, {}, rules)
+        except (TypeError, AttributeError, ValueError):
+            return  # reported when the Workload is decoded
+        if errors:
+            self._given.fault(document, f"{aggregate(errors)}; all of its pods stay charged")
+            document.object["status"] = {key: value for key, value in status.items() if key != "reclaimablePods"}
 
     def _add_job(self, document: Document, kind: Resource) -> None:
         adapter = job_kinds()[kind]

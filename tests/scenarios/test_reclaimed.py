@@ -107,3 +107,33 @@ async def test_the_hosts_of_a_pod_set_that_has_ended_are_free_while_the_others_r
     await ends(here, driver)
     (pod,) = await here.running("next", 1)
     assert pod["spec"]["nodeName"] == driver["spec"]["nodeName"]
+
+
+async def test_an_elastic_job_that_grows_after_pods_have_ended_stays_within_the_quota(site: MakeSite) -> None:
+    """Of five pods three have ended, and four GPUs that it gave up are another job's when it grows from one pod to four."""
+    here = site("regrown")
+    await here.open({"b1": {"r1": 3}}, quota=5)
+    job = here.job("train", 5, {ELASTIC_JOB: "true", UNCONSTRAINED_TOPOLOGY: "true"})
+    job["spec"] |= {"completions": 5, "completionMode": "NonIndexed"}
+    await here.submit(job)
+    for pod in (await here.running("train", 5))[:3]:
+        await ends(here, pod)
+    await charged(here, "train", {"main": 3}, 2)
+    await here.change(JOBS, "train", {"spec": {"parallelism": 1}})
+    await charged(here, "train", {}, 1)
+    await here.submit(here.job("other", 4, {UNCONSTRAINED_TOPOLOGY: "true"}))
+    await here.running("other", 4)
+    await here.change(JOBS, "train", {"spec": {"parallelism": 4}})
+
+    async def bound() -> int:
+        pods = [*await here.pods("train"), *await here.pods("other")]
+        return sum(
+            bool(pod["spec"].get("nodeName")) and pod["status"].get("phase") not in ("Succeeded", "Failed")
+            for pod in pods
+        )
+
+    async def too_many() -> bool:
+        return await bound() > 5
+
+    await never("six pods run on a quota of five", too_many)
+    assert await used(here) == 5

@@ -266,3 +266,22 @@ def test_equals_keep_their_place_in_the_files() -> None:
     assert list(admitted(made)) == ["second"]
     turned = world(flat([tree(1, 1), queue(), job("first", 3), job("second", 3)]))
     assert list(admitted(turned)) == ["first"]
+
+
+@pytest.mark.parametrize(("count", "starts"), [pytest.param(1, 1, id="one-is-done"), pytest.param(7, 0, id="absurd")])
+def test_a_workload_with_absurd_reclaimable_pods_is_told_and_stays_charged(count: int, starts: int) -> None:
+    pods = {"containers": [{"name": "c", "resources": {"requests": {"cpu": "1"}}}]}
+    got = {"name": "main", "count": 4, "flavors": {"cpu": "tas"}, "resourceUsage": {"cpu": "4"}}
+    states = [
+        {"type": kind, "status": "True", "reason": kind, "message": "", "lastTransitionTime": T0}
+        for kind in ("QuotaReserved", "Admitted")
+    ]
+    status = {
+        "admission": {"clusterQueue": "q", "podSetAssignments": [got]},
+        "conditions": states,
+        "reclaimablePods": [{"name": "main", "count": count}],
+    }
+    spec = {"queueName": "q", "podSets": [{"name": "main", "count": 4, "template": {"spec": pods}}]}
+    made = world(tree(), queue(cpu=4), manifest("Workload", "wide", "default", spec=spec, status=status), job("next"))
+    assert len(admitted(made)) == starts
+    assert [str(fault).endswith("all of its pods stay charged") for fault in made.faults] == ([] if starts else [True])
