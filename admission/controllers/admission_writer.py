@@ -15,6 +15,7 @@ from admission import metrics
 from admission.controllers import conditions
 from admission.controllers.checks import checks_for, own_checks
 from admission.controllers.cluster_view import Views
+from admission.controllers.ignored_constraints import ignored_constraints
 from admission.controllers.status import patch_status, read_again
 from admission.engine import convert_admissions
 from admission.engine.decision import Admit
@@ -134,7 +135,8 @@ class AdmissionWriter:
     def _admitted(self, workload: Workload, decision: Admit) -> WorkloadStatus:
         now, generation = self._now(), workload.metadata.generation
         admission = convert_admissions.to_status(decision.admission)
-        status = conditions.reserved(workload.status, admission, now, generation, decision.note)
+        note = "; ".join(filter(None, (decision.note, ignored_constraints(workload, admission, self._views))))
+        status = conditions.reserved(workload.status, admission, now, generation, note)
         status = conditions.placed(status, now, generation)
         if (over := decision.overtaking) is not None:
             text = backfill.message(over.head, over.guess, over.until)
@@ -165,6 +167,8 @@ class AdmissionWriter:
         metrics.QUOTA_RESERVED.labels(*labels).inc()
         metrics.WAIT_SECONDS.labels(*labels).observe(waited)
         about = ref_to(WORKLOADS, after)
+        if ignored := ignored_constraints(after, admission, self._views):
+            self._recorder.record(about, "Warning", "ConstraintIgnored", ignored)
         text = f"Quota reserved in ClusterQueue {queue}, wait time since queued was {waited:.0f}s{considered}"
         self._recorder.record(about, "Normal", "QuotaReserved", text)
         if is_true(after.status.conditions, ADMITTED):

@@ -148,7 +148,7 @@ CONSTRAINTS: tuple[InvalidRow, ...] = (
     row(
         "constraints-of-unknown-level",
         CONDITION,
-        _shaped('{"row": {"type": "spread"}}'),
+        _shaped('{"row": {"type": "spread", "hard": true}}'),
         _no_level(f"no level row: there are {BLOCK}, {RACK}, {HOST}"),
     ),
     row(

@@ -14,10 +14,12 @@ from api.kube.resources import (
     NAMESPACES,
     PODS,
 )
+from api.meta import find_condition
 from api.names import (
     GANG_LABEL,
     HOSTNAME_LABEL,
     POD_GROUP_NAME,
+    QUOTA_RESERVED,
     SAKKARA_GROUP_NAME,
 )
 from api.sakkara import label_of_level
@@ -154,11 +156,23 @@ async def test_a_pod_that_names_its_group_badly_is_refused(
 async def test_a_level_that_the_tree_lacks_is_reported(site: MakeSite) -> None:
     here = site("level")
     async with tree(here, {"r0": [4]}):
-        await here.make(CONFIG_MAPS, a_group(here, "g", 2, {"row": {"type": "spread"}}))
+        await here.make(CONFIG_MAPS, a_group(here, "g", 2, {"row": {"type": "spread", "hard": True}}))
         await create(here, "g", 2)
         levels = f"{label_of_level(here.name, 'rack')}, {HOSTNAME_LABEL}"
         await here.waits("g-0", "TopologyPlacementFailed", f"placement constraint: no level row: there are {levels}")
         await stay(here, "g-", Gated=2)
+
+
+async def test_a_soft_constraint_of_a_level_that_the_tree_lacks_is_reported_and_ignored(site: MakeSite) -> None:
+    here = site("soft-level")
+    async with tree(here, {"r0": [4]}):
+        await here.make(CONFIG_MAPS, a_group(here, "g", 2, {"row": {"type": "spread"}, "node": {"type": "pack"}}))
+        await create(here, "g", 2)
+        workload = await here.admitted("g-0")
+        levels = f"{label_of_level(here.name, 'rack')}, {HOSTNAME_LABEL}"
+        reserved = find_condition(workload.status.conditions, QUOTA_RESERVED)
+        assert reserved is not None
+        assert f"the placement constraint is ignored: no level row: there are {levels}" in reserved.message
 
 
 async def test_a_second_config_map_of_one_group_is_reported(site: MakeSite) -> None:

@@ -211,10 +211,14 @@ def build(tree: Tree, flavor: Flavor, group: Group, options: PlacementOptions) -
 
 
 def _shaped(tree: Tree, constraints: tuple[LevelConstraint, ...]) -> dict[int, LevelConstraint] | str:
-    """Returns the placement constraints by level, or why a level name is unknown, ambiguous or repeated."""
+    """Returns the placement constraints by level, or why the level of a hard one is unknown or ambiguous, or a level is
+    repeated. A soft constraint of another topology's level is ignored, as it would be if it could not be kept.
+    """
     found: dict[int, LevelConstraint] = {}
     for constraint in constraints:
         level = resolve(constraint.level, tree.shape.levels)
+        if isinstance(level, str) and not constraint.hard:
+            continue
         if isinstance(level, str):
             return f"placement constraint: {level}"
         if level in found:
