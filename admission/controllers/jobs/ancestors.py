@@ -53,7 +53,7 @@ class JobAncestors:
         if above is not None or not is_managed(parent, JobContext(options=self._options)):
             return above
         owned = self._workloads.by_index(BY_JOB, job_key(framework, key))
-        return any(is_true(w.status.conditions, names.ADMITTED) for w in owned if owner_uid(w) == owner.uid)
+        return any(_may_run(w) for w in owned if owner_uid(w) == owner.uid)
 
     def _framework(self, owner: OwnerReference) -> str | None:
         """Returns the framework of the owner's kind if Stowage manages that API version. Adapters come and go with JobKinds."""
@@ -70,8 +70,14 @@ def about_to_start(job: Job, kind: JobIntegration, workloads: Sequence[Workload]
     """Reports whether the job may start next, which is when its children's leftovers from an earlier start matter."""
     if as_parent(kind) is None or not kind.is_suspended(job):
         return False
-    states = [workload.status.conditions for workload in workloads]
-    return any(is_true(state, names.ADMITTED) and not is_true(state, names.EVICTED) for state in states)
+    return any(_may_run(workload) for workload in workloads)
+
+
+def _may_run(workload: Workload) -> bool:
+    """Reports whether the job is admitted and need not stop. An evicted one stays admitted while its pods run: its parts stop
+    first."""
+    state = workload.status.conditions
+    return is_true(state, names.ADMITTED) and not is_true(state, names.EVICTED)
 
 
 async def children_of(kube: Kube, job: Job, kind: JobWithChildren, resource: Resource) -> list[dict[str, Any]]:
