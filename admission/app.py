@@ -16,6 +16,7 @@ from admission.assembly import ProcessPart, Run, Shared, deciding, dialects, gan
 from admission.controllers.cluster_view import make_views
 from admission.controllers.ledger_audit import audited
 from admission.controllers.status import legacy_reasons
+from admission.engine.ledger import Ledger
 from admission.engine.queue.queues import PendingQueues
 from admission.integrations.job_kinds import JobKinds
 from admission.settings import AdmissionSettings
@@ -67,7 +68,9 @@ class _Controller:
         self.views = make_views(kube, settings.sakkara.topology_namespace, settings.feature_gates)
         events = writer.tuned(qps=self._settings.events_per_second, burst=_EVENTS_AT_ONCE)
         recorder = EventRecorder(events, f"stowage-{CONTROLLER}", limit=_EVENTS_WAITING)
-        shared = Shared(kube, writer, settings, self.views, recorder, JobKinds(kube))
+        shared = Shared(
+            kube, writer, settings, self.views, recorder, JobKinds(kube), Ledger(settings.placement.options())
+        )
         self._job_kinds = shared.job_kinds
         self._decides = decides = deciding(shared)
         known = gangs(shared)

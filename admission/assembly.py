@@ -102,6 +102,7 @@ class Shared:
     views: Views
     recorder: EventRecorder
     job_kinds: JobKinds
+    ledger: Ledger
 
     @cached_property
     def options(self) -> JobOptions:
@@ -111,7 +112,7 @@ class Shared:
     @cached_property
     def context(self) -> ControllerContext:
         """For the controllers of jobs, pods and sets."""
-        return ControllerContext(self.writer, self.views, self.recorder, self.options)
+        return ControllerContext(self.writer, self.views, self.recorder, self.options, ending=self.ledger.bound.ending)
 
     @property
     def labels(self) -> str | None:
@@ -148,7 +149,7 @@ def deciding(shared: Shared) -> Deciding:
     settings, views, writer = shared.settings, shared.views, shared.writer
     section, sharing = settings.controller, settings.fair_sharing.rules()
     past = PastUsage(settings.admission_fair_sharing.rules())
-    ledger, queues, due = Ledger(settings.placement.options()), PendingQueues(past), asyncio.Event()
+    ledger, queues, due = shared.ledger, PendingQueues(past), asyncio.Event()
     state = SchedulerState(ledger, queues)
     by_eviction = settings.wait_for_pods_ready.requeuing_strategy.timestamp == "Eviction"
     feed = Feed(
@@ -261,7 +262,9 @@ def living(shared: Shared, decides: Deciding) -> ProcessPart:
         extra_usage=extra_usage,
         unowned_usage=unowned,
         reclaims=settings.controller.reclaimable_pods,
+        beyond_reservations=decides.ledger.bound.of_local_queue,
     )
+    decides.feed.on_bound_usage(status.bound_usage_changed)
     decides.reservations.usage_changed = status.usage_changed
     decides.feed.past_usage.tell_unread = partial(_usage_not_read, recorder)
     request_cycle = decides.context.cycle_due.set

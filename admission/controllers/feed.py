@@ -6,7 +6,7 @@ workload that it could help and requests a cycle. An object that cannot be conve
 valid state stays in force; for a Workload, the status reports the validation error.
 
 A change that concerns many queues or waiting workloads converts them in rounds of short steps (affected.py), and a cycle
-decides between two rounds (`settled`). The capacity of an evicted workload is free when its pods have left (`_lingers`). While
+decides between two rounds (`settled`). The capacity of an evicted workload is free when its pods have left (`_leaving`). While
 an admission or an eviction is being written, the scheduler owns the Workload: older states that the watch still shows are
 ignored (`hold`, `let_go`).
 """
@@ -34,7 +34,7 @@ from admission.engine.scheduler_state import SchedulerState
 from api.advance_reservations import AdvanceReservation
 from api.errors import InvalidObject
 from api.kube.store import Change, ChangeType
-from api.meta import is_true
+from api.meta import is_true, object_key
 from api.names import ELASTIC_QUOTA_LABEL, FINISHED, QUOTA_RESERVED
 from api.pods import Namespace, Node
 from api.queues import ClusterQueue, Cohort
@@ -66,7 +66,7 @@ class Feed:
         wall: Callable[[], float] = time.time,
     ) -> None:
         """`wall` returns epoch seconds: advance reservations that have begun charge quota."""
-        self._wall = wall
+        self._wall, self._rules = wall, rules
         self._views, self._state, self._request_cycle = views, state, request_cycle
         self._nodes: dict[str, model.Node] = {}
         self._cluster_queues: dict[str, model.ClusterQueue] = {}
@@ -82,6 +82,8 @@ class Feed:
         self._counting = InSteps()
         self._affected = AffectedWorkloads(views, self._refresh_one, request_cycle)
         self._tell_error: Callable[[str], None] = lambda key: None
+        self._tell_usage: Callable[[str, str], None] = lambda queue, local_queue: None
+        views.outside.charged = lambda namespace: state.ledger.bound.of_queue(queue_name(namespace))
         self.past_usage = UsageReader(views.local_queues, state, request_cycle)
         views.topologies.add_handler(self._topology_changed)
         views.trees.add_handler(self._trees_changed)
@@ -292,18 +294,41 @@ class Feed:
         pod = None if change.type is _DELETED else change.object.bound
         if pod == (change.old.bound if change.old else None):
             return
-        self._apply(
-            model.ObjectRemoved(model.RemovedKind.POD, change.key) if pod is None else self._counted(change.object, pod)
-        )
+        if pod is None:
+            self._apply(model.ObjectRemoved(model.RemovedKind.POD, change.key))
+        else:
+            self._set_pod(change.object, pod)
         if self._lingering and change.old is not None and change.old.bound is not None:
             self._take_lingering((self._slices.current(change.old.bound.workload) or "",))
+
+    def _set_pod(self, seen: ProjectedPod, pod: model.BoundPod) -> None:
+        counted = self._counted(seen, pod)
+        self._apply(counted)
+        if counted.workload is not None:
+            self._name_payer(counted.workload)
+
+    def _name_payer(self, key: str) -> None:
+        """Names the queue that pays for the workload's bound pods, if the ledger knows none: that of its admission, which a
+        finished Workload still has, or else that of its LocalQueue.
+        """
+        bound, workload = self._state.ledger.bound, self._views.workloads.objects.get(key)
+        if workload is None or not bound.has_pods(key) or bound.payer_of(key) is not None:
+            return
+        admission, local = workload.status.admission, self._views.local_queue_of(workload)
+        queue = admission.cluster_queue if admission else local.spec.cluster_queue if local else ""
+        if queue:
+            flavors = {each.name: each.flavors for each in admission.pod_set_assignments} if admission else {}
+            local_key = object_key(workload.metadata.namespace, workload.spec.queue_name)
+            self._apply(model.Payer(key, queue, local_key, flavors))
 
     def _counted(self, seen: ProjectedPod, pod: model.BoundPod) -> model.BoundPod:
         """Returns the pod as the ledger counts it: with its devices and volumes, for its workload's present slice."""
         if (key := self._slices.current(pod.workload)) != pod.workload:
             pod = replace(pod, workload=key)
-        more = self._views.more_taken(seen)
-        return replace(pod, requests={**pod.requests, **more}) if more else pod
+        if more := self._views.more_taken(seen):
+            pod = replace(pod, requests={**pod.requests, **more})
+        charged = self._rules.charged(pod.requests)
+        return pod if charged is None else replace(pod, charged=charged)
 
     def _amounts_changed(self, changed: AmountsChanged) -> None:
         self._set_again(changed.nodes, [seen.bound.key for seen in changed.pods if seen.bound is not None])
@@ -328,12 +353,29 @@ class Feed:
         while self._recounted:
             seen = self._views.pods.objects.get(_take_first(self._recounted))
             if seen is not None and seen.bound is not None:
-                self._apply(self._counted(seen, seen.bound))
+                self._set_pod(seen, seen.bound)
             yield
 
     def _apply(self, event: model.Event) -> None:
         if self._state.apply(event):
             self._request_cycle()
+        if changed := self._state.ledger.bound.changed:
+            queues = list(changed)
+            changed.clear()
+            for queue, local_queue in queues:
+                self._tell_usage(queue, local_queue)
+                self._count_outside(queue)
+
+    def on_bound_usage(self, fn: Callable[[str, str], None]) -> None:
+        """Calls `fn` with each ClusterQueue, and the LocalQueue's key, whose bound pods are charged differently from before."""
+        self._tell_usage = fn
+
+    def _count_outside(self, queue: str) -> None:
+        """Counts the pods anew that no Workload counts, if this is the queue of an elastic quota."""
+        found = self._views.cluster_queues.objects.get(queue)
+        namespace = "" if found is None else found.metadata.labels.get(ELASTIC_QUOTA_LABEL, "")
+        if found is not None and queue == queue_name(namespace):
+            self._views.outside.count_again(namespace)
 
     # ---- workloads
 
@@ -399,9 +441,13 @@ class Feed:
         seen = [found for pod in sorted(pods) if (found := self._views.pods.objects.get(pod)) is not None]
         self._slices.forget(key)
         self._apply(model.ObjectRemoved(model.RemovedKind.WORKLOAD, key))
+        self._name_payer(key)
+        payer = self._state.ledger.bound.payer_of(key)
         for one in seen:
-            if one.bound is not None and one.bound.workload != key:
-                self._apply(self._counted(one, one.bound))
+            if one.bound is not None and one.bound.workload not in (None, key):
+                self._set_pod(one, one.bound)
+                if payer is not None and (other := self._slices.current(one.bound.workload)) is not None:
+                    self._apply(replace(payer, workload=other))
 
     def _take(self, workload: Workload) -> None:
         key = workload.key
@@ -415,12 +461,15 @@ class Feed:
             self._leave_out(workload)
             return
         self._set_error(key, None)
-        if taken.admission is None and self._lingers(key):
+        if taken.admission is None and (leaving := self._leaving(key)) is not None:
             self._lingering.add(key)
+            self._apply(leaving)
             return
         self._lingering.discard(key)
         self._apply(taken)
-        if taken.admission is not None:
+        if taken.admission is None:
+            self._name_payer(key)
+        else:
             for pod in self._slices.pods_to_move(workload):
                 self._apply(pod)
 
@@ -433,18 +482,21 @@ class Feed:
             self._validation_errors[key] = error
         self._tell_error(key)
 
-    def _lingers(self, key: str) -> bool:
-        """Reports whether pods of an evicted workload without quota still occupy usable nodes.
+    def _leaving(self, key: str) -> model.Workload | None:
+        """Returns an evicted workload without quota of which pods still occupy nodes that respond; None for any other.
 
-        Its allocation stays, marked as leaving, until they have left. Otherwise they would count as foreign pods in the way of
-        the preemptor, which would evict more. Pods on nodes that do not respond are ignored, since they may stay forever.
+        Its allocation stays without a reservation of quota, marked as leaving, until they have left. Otherwise they would count
+        as foreign pods in the way of the preemptor, which would evict more. Pods on nodes that do not respond are ignored,
+        since they may stay forever.
         """
         ledger = self._state.ledger
-        admitted = ledger.workload(key)
-        if admitted is None or not admitted.evicted:
-            return False
-        nodes = (self._nodes.get(ledger.allocations.pods[pod].node) for pod in ledger.allocations.pods_of(key))
-        return any(node is not None and node.usable for node in nodes)
+        charged = ledger.workload(key)
+        if charged is None or charged.admission is None or not charged.evicted:
+            return None
+        if not ledger.bound.ending(key):
+            return None
+        pod_sets = tuple(replace(got, usage={}) for got in charged.admission.pod_sets)
+        return replace(charged, admission=replace(charged.admission, pod_sets=pod_sets))
 
     def _take_lingering(self, keys: Iterable[str]) -> None:
         seen = self._views.workloads.objects
@@ -456,6 +508,7 @@ class Feed:
             self._state.queues.remove(workload.key)
         else:
             self._apply(model.ObjectRemoved(model.RemovedKind.WORKLOAD, workload.key))
+            self._name_payer(workload.key)
 
 
 def _take_first(keys: dict[str, None]) -> str:

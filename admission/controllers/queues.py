@@ -73,14 +73,17 @@ class QueueController:
         shown: GaugeOptions = USUAL,
         extra_usage: Callable[[str], Usage] = lambda key: NO_USAGE,
         unowned_usage: Callable[[str], Usage] = lambda name: NO_USAGE,
+        beyond_reservations: Callable[[str], Usage] = lambda key: NO_USAGE,
         *,
         reclaims: bool = True,
     ) -> None:
         """`extra_usage` returns usage that quota counts for a Workload, by key, in addition to its status.
 
-        `unowned_usage` returns usage of a ClusterQueue's quota, by name, that belongs to no Workload. `reclaims` says whether
-        pods that have ended return their quota while others run.
+        `unowned_usage` returns usage of a ClusterQueue's quota, by name, that no Workload has reserved; `beyond_reservations`
+        that of bound pods of a LocalQueue's Workloads, by key. `reclaims` says whether pods that have ended return their
+        quota while others run.
         """
+        self._beyond_reservations = beyond_reservations
         self._unowned_usage = unowned_usage
         self._shares, self._quota, self._shown, self._gauges = shares, quota, shown, QueueGauges()
         self._kube, self._views, self._pending, self._period, self._now = kube, views, pending, period, now
@@ -112,6 +115,11 @@ class QueueController:
     def past_usage_sampled(self, key: str) -> None:
         """Queues the LocalQueue, after a sample of its past usage."""
         self._local_queues.add_after(key, self._patience())
+
+    def bound_usage_changed(self, name: str, local_queue: str) -> None:
+        """Queues ClusterQueue and LocalQueue, after a change of what bound pods are charged beyond reservations."""
+        self.usage_changed(name)
+        self._local_queues.add_after(local_queue, self._patience())
 
     def usage_changed(self, name: str) -> None:
         """Queues the ClusterQueue, after a change of usage that belongs to no Workload."""
@@ -225,7 +233,8 @@ class QueueController:
         activity = local_queue_activity(queue, target, target is not None and self._views.activity(target).active)
         totals = self._totals.local_queue(key)
         declared = dict.fromkeys(nominal_quotas(target)) if target is not None else NOTHING
-        made = _QueueStatus(activity, totals, declared, totals.pending)
+        beyond = self._beyond_reservations(key)
+        made = _QueueStatus(activity, totals, declared, totals.pending, outside=beyond)
         status = made.on(queue.status, queue.metadata.generation, self._now())
         by_usage = self._pending.orders_by_usage(queue.spec.cluster_queue)
         past = self._pending.past if by_usage else None
@@ -311,7 +320,7 @@ class QueueController:
 
 @dataclass(frozen=True, slots=True)
 class _QueueStatus:
-    """The figures of a queue's status; `outside` is usage of its quota by pods that no Workload counts."""
+    """The figures of a queue's status; `outside` is usage of its quota that no Workload has reserved."""
 
     activity: Activity
     totals: QueueTotals

@@ -5,8 +5,9 @@ A pod that names a Workload or a pod set is counted by a Workload. But any user 
 it is not trusted pod by pod: of the usage of all such pods in a namespace, only as much is left out as the namespace's
 Workloads have reserved. So a namespace is never charged less than its pods use:
 
-    outside = pods without a name + max(0, pods with a name - reserved by Workloads)
+    outside = pods without a name + max(0, pods with a name - reserved by Workloads - charged beyond reservations)
 
+where the last term is what the ledger charges the elastic quota for bound pods anyway (engine/quota/bound.py).
 Deleted pods with a name are left out, since an evicted workload releases its quota before the last of them is gone. Stowage
 never gates, moves or ends pods that no Workload counts. The feed charges the sums to the quota's ClusterQueue, and the queues'
 status shows them.
@@ -43,7 +44,10 @@ class WatchedObjects(Protocol):
 
 
 class UnreservedUsage:
-    """Sums of usage per namespace; reservations are summed only for namespaces that were queried."""
+    """Sums of usage per namespace; reservations are summed only for namespaces that were queried.
+
+    `charged` returns what the elastic quota of a namespace is charged for bound pods beyond reservations.
+    """
 
     def __init__(self, pods: WatchedObjects, workloads: WatchedObjects) -> None:
         self._workloads = workloads
@@ -53,6 +57,7 @@ class UnreservedUsage:
         self._by_workload: dict[str, Mapping[str, int]] = {}
         self._reported: dict[str, Mapping[str, int]] = {}
         self._handlers: list[Callable[[str], None]] = []
+        self.charged: Callable[[str], Mapping[tuple[str, str], int]] = lambda namespace: {}
         pods.add_handler(self._pod_changed)
         workloads.add_handler(self._workload_changed)
 
@@ -77,8 +82,15 @@ class UnreservedUsage:
         """Calls `fn` with each namespace whose sums changed."""
         self._handlers.append(fn)
 
+    def count_again(self, namespace: str) -> None:
+        """Calls the handlers if the sums of the namespace differ, after a change of what `charged` returns."""
+        self._notify(namespace)
+
     def _sum(self, namespace: str) -> Mapping[str, int]:
-        beyond = self._usage_with_workload.get(namespace, Counter()) - self._reserved.get(namespace, Counter())
+        counted = self._reserved.get(namespace, Counter()).copy()
+        for (_, resource), amount in self.charged(namespace).items():
+            counted[resource] += amount
+        beyond = self._usage_with_workload.get(namespace, Counter()) - counted
         return dict(self._usage_without_workload.get(namespace, Counter()) + beyond)
 
     def _pod_changed(self, change: Change[Any]) -> None:

@@ -30,6 +30,7 @@ def node(given: pods.Node) -> model.Node:
             allocatable=_offered(tuple(given.status.allocatable.items())),
             taints=given.spec.taints,
             usable=given.ready and not given.spec.unschedulable,
+            responds=given.ready,
         )
 
 

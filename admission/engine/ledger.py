@@ -30,11 +30,13 @@ from admission.engine.model import (
     Namespace,
     Node,
     ObjectRemoved,
+    Payer,
     PlacementOptions,
     PodFacts,
     RemovedKind,
     Workload,
 )
+from admission.engine.quota.bound import BoundUsage
 from admission.engine.quota.reserved import ReservedQuota, covered, nodes_of
 from admission.engine.quota.tree import QuotaTree
 from admission.engine.quota.usage_by_priority import UsageByPriority
@@ -63,7 +65,7 @@ class Ledger:
     by name, `admissions` what is allocated by workload, `spare_host_owners` the workloads that ask for spare hosts,
     with the generation of their flavors in which there were too few; 0 for none. `flavor_spares` has the state of the spare
     hosts of each flavor that has a rule for them (cycle/flavor_spares.py). `reserved` is the quota that advance reservations
-    charge.
+    charge, `bound` what bound pods are charged beyond the reservation of their workload.
     """
 
     def __init__(self, options: PlacementOptions | None = None) -> None:
@@ -81,6 +83,7 @@ class Ledger:
         self._away: frozenset[str] = frozenset()
         self._capacity = Capacity(self.options, self.journal)
         self._allocations = Allocations(self._capacity, self.flavors, self.journal)
+        self.bound = BoundUsage(self.journal, self.quota, self.usage_by_priority, self.flavors, self._node)
         self.placement = PlacementQueries(self._capacity, self._allocations, self.flavors, self.options, self.journal)
 
     # ---- what the cluster says
@@ -91,7 +94,9 @@ class Ledger:
             case Node():
                 self._set_node(event.name, event)
             case BoundPod():
-                self._allocations.set_pod(event)
+                self._set_pod(event)
+            case Payer():
+                self.bound.set_payer(event)
             case Workload():
                 self._set_workload(event)
             case Namespace():
@@ -112,7 +117,7 @@ class Ledger:
             case RemovedKind.NODE:
                 self._set_node(gone.key, None)
             case RemovedKind.POD:
-                self._allocations.drop_pod(gone.key)
+                self._drop_pod(gone.key)
             case RemovedKind.WORKLOAD:
                 self.release(gone.key)
             case RemovedKind.NAMESPACE:
@@ -126,6 +131,25 @@ class Ledger:
                 deque(self.set_reservation(gone.key, None), maxlen=0)
             case RemovedKind.COHORT:
                 self.quota.drop_cohort(gone.key)
+
+    def _set_pod(self, pod: BoundPod) -> None:
+        before = self._allocations.pods.get(pod.key)
+        if before == pod:
+            return
+        if before is not None:
+            self.bound.drop(before)
+        self._allocations.set_pod(pod)
+        self.bound.add(pod)
+
+    def _drop_pod(self, key: str) -> None:
+        pod = self._allocations.pods.get(key)
+        if pod is not None:
+            self._allocations.drop_pod(key)
+            self.bound.drop(pod)
+
+    def _node(self, name: str) -> Node | None:
+        record = self._capacity.nodes.get(name)
+        return None if record is None else record.node
 
     def _set_node(self, name: str, node: Node | None) -> None:
         if node is not None and self.reservations:
@@ -224,16 +248,27 @@ class Ledger:
             self.release(workload.key)
         elif (
             allocation is None
-            or allocation.admission != workload.admission
+            or _places(allocation.admission) != _places(workload.admission)
             or _takes(allocation.workload) != _takes(workload)
         ):
             self.charge(workload, workload.admission)
         else:
-            if (before := allocation.workload.lowest_priority) != (priority := workload.lowest_priority):
-                usage = allocation.admission.usage()
-                self.usage_by_priority.add(allocation.admission.cluster_queue, before, usage, -1)
-                self.usage_by_priority.add(allocation.admission.cluster_queue, priority, usage)
-            self._allocations.renew(workload)
+            self._renew(allocation, workload, workload.admission)
+
+    def _renew(self, allocation: Allocation, workload: Workload, admission: Admission) -> None:
+        """Follows a change of quota or priority of a workload whose pods keep their places."""
+        before, key = allocation.admission, workload.key
+        if before != admission or allocation.workload.lowest_priority != workload.lowest_priority:
+            self.quota.remove(before.cluster_queue, before.usage())
+            self.usage_by_priority.add(before.cluster_queue, allocation.workload.lowest_priority, before.usage(), -1)
+            self.quota.add(admission.cluster_queue, admission.usage())
+            self.usage_by_priority.add(admission.cluster_queue, workload.lowest_priority, admission.usage())
+            self.journal.put(self.admissions, key, admission)
+            self.bound.charged(workload, admission)
+            if self.reserved.tracked and before != admission:
+                self.reserved.released(key)
+                self.reserved.charged(key, admission)
+        self._allocations.renew(workload, admission)
 
     # ---- what explains a decision; to be read only
 
@@ -298,11 +333,12 @@ class Ledger:
 
         Releases an earlier admission of the workload.
         """
-        self.release(workload.key)
+        self._release(workload.key)
         usage = admission.usage()
         self.quota.add(admission.cluster_queue, usage)
         self.usage_by_priority.add(admission.cluster_queue, workload.lowest_priority, usage)
         self._allocations.charge(workload, admission)
+        self.bound.charged(workload, admission)
         self.journal.put(self.admissions, workload.key, admission)
         if self.reserved.tracked:
             self.reserved.charged(workload.key, admission)
@@ -321,7 +357,7 @@ class Ledger:
         self.remove_with_pods(old)
         self.charge(workload, admission)
         for pod in pods:
-            self._allocations.set_pod(replace(pod, workload=workload.key))
+            self._set_pod(replace(pod, workload=workload.key))
 
     def hold(self, workload: Workload, admission: Admission) -> None:
         """Reserves capacity for a workload that waits for victims to leave: counted like an admission, and never a victim."""
@@ -339,7 +375,15 @@ class Ledger:
         self._capacity.keep_generations(generations)
 
     def release(self, key: str) -> Admission | None:
-        """Releases and returns the admission of the workload, with its spare hosts; None if it has none."""
+        """Releases and returns the admission of the workload, with its spare hosts; None if it has none. Bound pods of the
+        workload are charged until they have ended.
+        """
+        admission = self._release(key)
+        if admission is not None:
+            self.bound.released(key)
+        return admission
+
+    def _release(self, key: str) -> Admission | None:
         if key in self.spare_host_owners:
             self.journal.drop(self.spare_host_owners, key)
             self.release(spare_key(key))
@@ -356,17 +400,26 @@ class Ledger:
         return admission
 
     def returned(self, key: str, admission: Admission) -> dict[FlavorResource, int]:
-        """Returns the quota that is free when the workload under this key ends: without what it draws on a reservation."""
-        usage = admission.usage()
+        """Returns the quota that is free when the workload under this key and its pods end: without what it draws on a
+        reservation.
+        """
+        usage = self.taken(key, admission)
         for fr, amount in self.reserved.drawn(key).items() if self.reserved.nodes else ():
             usage[fr] = usage.get(fr, 0) - amount
         return usage
 
+    def taken(self, key: str, admission: Admission) -> dict[FlavorResource, int]:
+        """Returns the quota that the workload under this key is charged: its admission, and more where its pods use more."""
+        usage = admission.usage()
+        for fr, amount in self.bound.excess_of(key).items():
+            usage[fr] = usage.get(fr, 0) + amount
+        return usage
+
     def remove_with_pods(self, key: str) -> None:
-        """In a trial: removes the workload and its bound pods, so that its quota and capacity are free."""
+        """Removes the workload and its bound pods, as in a trial, so that its quota and capacity are free."""
         self.release(key)
         for pod in self._allocations.pods_of(key):
-            self._allocations.drop_pod(pod)
+            self._drop_pod(pod)
 
     @contextmanager
     def away(self, keys: frozenset[str], *, nodes: bool = True) -> Iterator[None]:
@@ -443,6 +496,7 @@ class Ledger:
         keys = sorted(self._allocations.by_workload.keys() - self._held)
         yield from (w for key in keys if (w := self.workload(key)) is not None)
         yield from self._allocations.inputs()
+        yield from self.bound.payers()
 
     def assumed_pods(self) -> dict[Slot, dict[str, int]]:
         """Returns the capacity held for admitted pods that are not bound yet, by node.
@@ -466,7 +520,7 @@ class Ledger:
         yield from differences(self._allocations, self._capacity)
         yield from wrong_counts(self._capacity.placed)
         yield from self._capacity.differences()
-        yield from wrong_quota(self._allocations, self.quota, self.usage_by_priority, self.reserved)
+        yield from wrong_quota(self._allocations, self.quota, self.usage_by_priority, self.reserved, self.bound)
 
 
 def spare_key(key: str) -> str:
@@ -492,6 +546,12 @@ def is_flavor_spare(key: str) -> bool:
 def owner_of(key: str) -> str:
     """Returns the workload whose end releases the charge under this key; for spare hosts, the one that requested them."""
     return key.removesuffix(_SPARE).removesuffix(_PLACE)
+
+
+def _places(admission: Admission) -> list[tuple[object, ...]]:
+    """Returns what says which queue pays for the admission and which places it has: all but the amounts of quota."""
+    pod_sets = ((got.name, got.flavors, got.count, got.assignment) for got in admission.pod_sets)
+    return [(admission.cluster_queue,), *pod_sets]
 
 
 def _takes(workload: Workload) -> list[tuple[str, dict[str, int], PodFacts]]:

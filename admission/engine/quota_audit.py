@@ -11,6 +11,7 @@ from collections.abc import Iterator
 
 from admission.engine.journal import Journal
 from admission.engine.model import ClusterQueue, FlavorResource
+from admission.engine.quota.bound import BoundUsage
 from admission.engine.quota.reserved import ReservedQuota
 from admission.engine.quota.tree import QuotaTree, outside_usage
 from admission.engine.quota.usage_by_priority import UsageByPriority
@@ -21,7 +22,11 @@ from admission.engine.topology.allocation.entries import Allocation
 
 
 def wrong_quota(
-    allocations: Allocations, quota: QuotaTree, by_priority: UsageByPriority, reserved: ReservedQuota
+    allocations: Allocations,
+    quota: QuotaTree,
+    by_priority: UsageByPriority,
+    reserved: ReservedQuota,
+    bound: BoundUsage,
 ) -> Iterator[list[str]]:
     """Yields, in parts, a message for each sum that does not agree with the admissions."""
     there, counted, sums = allocations.by_workload, dict[str, Allocation](), _AdmittedUsage()
@@ -38,8 +43,11 @@ def wrong_quota(
         if counted.get(key) is not allocation:
             sums.count(allocation, +1)
     sums.add_reserved(reserved)
+    sums.add_bound(bound)
     yield list(sums.wrong(quota, by_priority))
-    yield list(reserved.differences({key: one.admission for key, one in there.items()}))
+    admissions = {key: one.admission for key, one in there.items()}
+    yield list(reserved.differences(admissions))
+    yield list(bound.differences(admissions, allocations.pods))
 
 
 class _AdmittedUsage:
@@ -61,6 +69,14 @@ class _AdmittedUsage:
         """Adds what advance reservations charge."""
         for queue in reserved.queues():
             self._by_queue.setdefault(queue, Counter()).update(reserved.usage(queue))
+
+    def add_bound(self, bound: BoundUsage) -> None:
+        """Adds what bound pods are charged beyond reservations."""
+        for excess in bound.all():
+            queue = excess.payer.cluster_queue
+            self._by_queue.setdefault(queue, Counter()).update(excess.amounts)
+            if excess.priority is not None:
+                self._by_priority.add(queue, excess.priority, excess.amounts)
 
     def wrong(self, quota: QuotaTree, by_priority: UsageByPriority) -> Iterator[str]:
         """Yields a message for each difference from the tree and from the usage by priority."""

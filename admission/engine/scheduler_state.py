@@ -7,7 +7,7 @@ it with events of the watch; a world loaded from files or from a snapshot (admis
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import partial
 
 from admission.engine.ledger import Ledger
@@ -19,9 +19,11 @@ from admission.engine.model import (
     Cohort,
     Event,
     Flavor,
+    FlavorResource,
     Namespace,
     Node,
     ObjectRemoved,
+    Payer,
     RemovedKind,
     Workload,
 )
@@ -54,7 +56,10 @@ class SchedulerState:
                 self.ledger.apply(event)
                 # A pod that was resized in place may have given something back; a new one may be near whom others want to be.
                 changed = (before is not None and before != event) or self.ledger.openings != openings
-                return changed and self._requeue_if_capacity_freed()
+                return self._requeue_if_charged_less() | (changed and self._requeue_if_capacity_freed())
+            case Payer():
+                self.ledger.apply(event)
+                return self._requeue_if_charged_less()
             case Namespace():
                 self.ledger.apply(event)
                 return self._requeue_if_capacity_freed()
@@ -105,7 +110,8 @@ class SchedulerState:
 
     def _set_workload(self, workload: Workload) -> bool:
         if workload.admission is not None:
-            before, known = self.ledger.admission(workload.key), self.ledger.workload(workload.key)
+            known = self.ledger.workload(workload.key)
+            before = None if known is None or known.admission is None else self.ledger.taken(known.key, known.admission)
             self.queues.remove(workload.key)
             self.ledger.apply(workload)
             if known is not None and _permission(known) != _permission(workload):
@@ -114,7 +120,7 @@ class SchedulerState:
             stays = known is not None and known.evicted and not workload.evicted
             if stays:
                 self.queues.lines.stays(workload)
-            less = before is not None and self._requeue_if_less(before, workload.admission)
+            less = before is not None and self._requeue_if_less(workload.key, before, workload.admission)
             weaker = known is not None and workload.priority < known.priority
             if known is not None and workload.priority != known.priority:
                 self.queues.evictions.forget(workload.key)
@@ -132,10 +138,10 @@ class SchedulerState:
         if workload.reserved is not None:
             self.queues.past.written(workload, workload.reserved)
 
-    def _requeue_if_less(self, before: Admission, now: Admission) -> bool:
-        """Requeues the queue and its relatives if finished pods have returned quota."""
-        left = now.usage()
-        if all(amount <= left.get(fr, 0) for fr, amount in before.usage().items()):
+    def _requeue_if_less(self, key: str, before: Mapping[FlavorResource, int], now: Admission) -> bool:
+        """Requeues the queue and its relatives if the workload under this key is charged less than `before`."""
+        left = self.ledger.taken(key, now)
+        if all(amount <= left.get(fr, 0) for fr, amount in before.items()):
             return False
         self._requeue_after_release(now.cluster_queue)
         return True
@@ -175,17 +181,20 @@ class SchedulerState:
                 return True
             case RemovedKind.POD | RemovedKind.NAMESPACE:
                 self.ledger.apply(gone)
-                return self._requeue_if_capacity_freed()
+                return self._requeue_if_charged_less() | self._requeue_if_capacity_freed()
             case RemovedKind.NODE:
                 self.ledger.apply(gone)
                 return self._requeue_if_charged_less()
 
     def _requeue_if_charged_less(self) -> bool:
-        """Requeues the queues that share quota with one that is charged for fewer reserved nodes than before."""
+        """Requeues the queues that share quota with one that is charged for fewer reserved nodes or bound pods than before."""
         names, self.ledger.reserved.shrunk = self.ledger.reserved.shrunk, set()
         for name in sorted(names):
             self.queues.lines.requeue(self.ledger.quota.relatives(name) | {name})
-        return bool(names)
+        ended, self.ledger.bound.shrunk = self.ledger.bound.shrunk, set()
+        for name in sorted(ended):
+            self.queues.lines.quota_freed(self.ledger.quota.relatives(name) | {name}, self._beside, "")
+        return bool(names or ended)
 
     def _requeue_if_capacity_freed(self) -> bool:
         """Requeues the queues of flavors whose free capacity may have grown since the last call."""

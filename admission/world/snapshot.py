@@ -29,6 +29,7 @@ from admission.engine.model import (
     Flavor,
     Namespace,
     Node,
+    Payer,
     PlacementOptions,
     Workload,
 )
@@ -76,7 +77,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     names heads of queues with backfill whose start is unknown. `failed` maps running workloads to failed nodes that are to
     be replaced. With `one_by_one`, a workload is admitted only when the pods of all others are ready; `unready` names
     workloads whose pods are not. `usage_rules` and `usage` are the rules of admission fair sharing and the past
-    usage of LocalQueues.
+    usage of LocalQueues. `payers` pay for bound pods without an admission.
     """
 
     format: str = FORMAT
@@ -92,6 +93,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     nodes: tuple[Node, ...] = ()
     workloads: tuple[Workload, ...] = ()
     pods: tuple[BoundPod, ...] = ()
+    payers: tuple[Payer, ...] = ()
     pending: tuple[Workload, ...] = ()
     refused: tuple[InadmissibleRecord, ...] = ()
     short: tuple[ShortRecord, ...] = ()
@@ -182,6 +184,7 @@ def capture(
         nodes=found.get(Node, ()),
         workloads=tuple(map(_finite, found.get(Workload, ()))),
         pods=found.get(BoundPod, ()),
+        payers=found.get(Payer, ()),
         pending=tuple(_finite(w) for w in sorted(state.queues.workloads(), key=order_of)),
         refused=tuple(
             InadmissibleRecord(key, *why, hint_record(memory.hints.get(key)), key in memory.blocking)
@@ -288,6 +291,7 @@ def _events(snapshot: Snapshot) -> Iterator[Event]:
     yield from snapshot.nodes
     yield from map(_endless, snapshot.workloads)
     yield from snapshot.pods
+    yield from snapshot.payers
 
 
 def _finite(workload: Workload) -> Workload:

@@ -11,10 +11,11 @@ from admission.controllers.actions import Planned, PlannedEvent, WorkloadAction
 
 @dataclass(frozen=True, slots=True)
 class PatchJob:
-    """A merge patch of the job, to start, stop, restore or wake it."""
+    """A merge patch of the job, to start, stop, restore or wake it. `starts` is the key of the Workload that it starts."""
 
     patch: dict[str, Any]
     events: tuple[PlannedEvent, ...] = ()
+    starts: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from api.kube.client import Kube
 @dataclass(frozen=True, slots=True)
 class ControllerContext:
     """`kube` writes while this process leads. `views` holds Workloads, flavors and priority classes. `wall` tells epoch
-    seconds.
+    seconds. `ending` reports whether bound pods of the Workload with that key have yet to end, on nodes that respond.
     """
 
     kube: Kube
@@ -23,3 +23,4 @@ class ControllerContext:
     recorder: Recorder
     options: JobOptions = DEFAULTS
     wall: Callable[[], float] = time.time
+    ending: Callable[[str], bool] = lambda key: False

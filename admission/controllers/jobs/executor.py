@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from admission.controllers.actions import CreateWorkload, DeleteWorkload, PatchWorkload, PlannedEvent, SetStatus
 from admission.controllers.caches import MutationCache
 from admission.controllers.jobs.actions import Action, DeleteJob, JobPlan, PatchChild, PatchJob
+from admission.controllers.jobs.pods_still_bound import postponed
 from admission.controllers.workload_writer import CONFLICT_RETRY, Recorder, WorkloadWriter, attempt, record_events
 from admission.integrations.base import JobIntegration
 from admission.integrations.declared import DeclaredJob
@@ -29,7 +30,7 @@ log = logging.getLogger(__name__)
 
 class Executor:
     """Performs job plans. `resources` is keyed by framework; `jobs` caches the API server's answers; `workloads` writes
-    Workloads.
+    Workloads; `ending` reports whether bound pods of a Workload have yet to end.
     """
 
     def __init__(
@@ -39,7 +40,9 @@ class Executor:
         resources: Mapping[str, Resource],
         jobs: MutationCache[dict[str, Any]],
         workloads: WorkloadWriter,
+        ending: Callable[[str], bool] = lambda key: False,
     ) -> None:
+        self._ending = ending
         self._kube, self._recorder, self._resources = kube, recorder, resources
         self._jobs, self._workloads = jobs, workloads
 
@@ -50,6 +53,7 @@ class Executor:
 
         `key` identifies the job among all kinds. Without `kind` and `job`, only actions on Workloads are possible.
         """
+        made = postponed(made, self._ending)
         ref = ref_to(kind.resource, job) if kind and job else None
         record_events(self._recorder, ref, made.events)
         if made.note:

@@ -101,7 +101,7 @@ class JobController:
         self._expected = ExpectedWorkloads(EXPECTATION, context.wall)
         self._resources = {framework: adapter.resource for framework, adapter in self._adapters.items()}
         writer = WorkloadWriter(kube, self._latest_workloads, self._expected)
-        self._act = Executor(kube, context.recorder, self._resources, self._latest_jobs, writer)
+        self._act = Executor(kube, context.recorder, self._resources, self._latest_jobs, writer, context.ending)
         self._last_fingerprints: dict[str, tuple[object, ...]] = {}
         self._orphans = OrphanedWorkloads(
             kube, self._adapters, self._latest_workloads, self._act, self._options, self._wall

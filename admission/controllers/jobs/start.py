@@ -37,7 +37,7 @@ def plan_start(job: Job, kind: JobIntegration, workload: Workload, context: JobC
     except FlavorMissing as error:
         return JobPlan(again_in=FLAVOR_RETRY, note=str(error))
     queue = workload.status.admission.cluster_queue if workload.status.admission else ""
-    start = PatchJob(patch, (PlannedEvent("Started", f"Admitted by clusterQueue {queue}"),))
+    start = PatchJob(patch, (PlannedEvent("Started", f"Admitted by clusterQueue {queue}"),), starts=workload.key)
     return JobPlan((*_cleaned_children(job, kind, infos, context), start))
 
 

@@ -29,14 +29,19 @@ def held_beside_quota(ledger: Ledger, queues: PendingQueues) -> dict[str, dict[s
         for key, admission in reservation.beside:
             if (beside := queues.workload(key)) is not None:
                 _add(total, beside.queue, admission.usage())
+    for excess in ledger.bound.all():
+        _add(total, excess.payer.local_queue, excess.amounts)
     return total
 
 
 def unowned_usage(ledger: Ledger, queue: str) -> dict[FlavorResource, int]:
-    """Returns usage of the ClusterQueue's quota that no Workload has: spare hosts of flavors, and advance reservations."""
+    """Returns usage of the ClusterQueue's quota that no Workload has reserved: spare hosts of flavors, advance reservations,
+    and bound pods beyond the reservation of their workload.
+    """
     total = flavor_spares.usage(ledger, queue)
-    for fr, amount in ledger.reserved.usage(queue).items():
-        total[fr] = total.get(fr, 0) + amount
+    for usage in (ledger.reserved.usage(queue), ledger.bound.of_queue(queue)):
+        for fr, amount in usage.items():
+            total[fr] = total.get(fr, 0) + amount
     return total
 
 

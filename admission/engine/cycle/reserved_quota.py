@@ -8,7 +8,7 @@ workload with pods that are placed on no topology does not draw on it: nothing s
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 
 from admission.engine.advance_reservations import confined_to
 from admission.engine.flavors.eligible import wants_topology
@@ -29,12 +29,15 @@ def draws_on(ledger: Ledger, workload: Workload) -> str | None:
 
 @contextmanager
 def drawing(ledger: Ledger, *workloads: Workload) -> Iterator[None]:
-    """Opens a context in which the reservations on whose quota these workloads draw charge nothing."""
+    """Opens a context in which the reservations on whose quota these workloads draw charge nothing, and neither do pods of
+    these workloads that are still bound.
+    """
     names = set(_names(ledger, workloads)) if ledger.reserved.nodes else set[str]()
-    if not names:
-        yield
-        return
-    with ledger.reserved.lifted(names):
+    with ExitStack() as stack:
+        for workload in workloads:
+            stack.enter_context(ledger.bound.lifted(workload.key))
+        if names:
+            stack.enter_context(ledger.reserved.lifted(names))
         yield
 
 

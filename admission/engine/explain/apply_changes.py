@@ -86,9 +86,7 @@ def make(ledger: Ledger, workload: Workload, change: Change) -> Workload:
 
 def leave(ledger: Ledger, key: str) -> None:
     """Ends the workload: its quota and capacity become free, and its pods are gone."""
-    ledger.release(key)
-    for pod in ledger.allocations.pods_of(key):
-        ledger.allocations.drop_pod(pod)
+    ledger.remove_with_pods(key)
 
 
 def with_quota(queue: ClusterQueue, change: RaiseQuota) -> ClusterQueue:

@@ -14,7 +14,7 @@ from admission.engine.model.advance_reservations import RESERVED_EFFECT, Advance
 from admission.engine.model.events import Event, ObjectRemoved, RemovedKind
 from admission.engine.model.level_rule import LevelConstraint, LevelRule, Spreading
 from admission.engine.model.moves import NO_TERMS, MoveTerms
-from admission.engine.model.nodes import Amounts, BoundPod, Namespace, Node
+from admission.engine.model.nodes import Amounts, BoundPod, Namespace, Node, Payer
 from admission.engine.model.placement import Counting, PlacementOptions, PlacementRequest
 from admission.engine.model.queues import (
     ClusterQueue,
@@ -82,6 +82,7 @@ __all__ = [
     "NodeSelectorRequirement",
     "NodeSelectorTerm",
     "ObjectRemoved",
+    "Payer",
     "PlacementOptions",
     "PlacementRequest",
     "PodFacts",

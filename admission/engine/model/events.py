@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from admission.engine.model.advance_reservations import AdvanceReservation
-from admission.engine.model.nodes import BoundPod, Namespace, Node
+from admission.engine.model.nodes import BoundPod, Namespace, Node, Payer
 from admission.engine.model.queues import ClusterQueue, Cohort, Flavor
 from admission.engine.model.workloads import Workload
 
@@ -32,5 +32,7 @@ class ObjectRemoved:
     key: str
 
 
-Event = Node | BoundPod | Namespace | Flavor | ClusterQueue | Cohort | Workload | AdvanceReservation | ObjectRemoved
+Event = (
+    Node | BoundPod | Payer | Namespace | Flavor | ClusterQueue | Cohort | Workload | AdvanceReservation | ObjectRemoved
+)
 """The complete present object, created or changed, or its removal."""

@@ -14,13 +14,14 @@ Amounts = Mapping[str, int]
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A node. `usable` means Ready and schedulable; `allocatable` has no pods subtracted."""
+    """A node. `usable` means Ready and schedulable, `responds` Ready; `allocatable` has no pods subtracted."""
 
     name: str
     labels: Mapping[str, str]
     allocatable: Amounts
     taints: tuple[Taint, ...] = ()
     usable: bool = True
+    responds: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +30,7 @@ class BoundPod:
 
     `workload` is the key of the Workload that the pod names. `exclusive` is what only one pod per node can have
     (api.exclusive). `facts` is what terms of other pods can match; None means unknown, and no term counts the pod.
+    `charged` is what the pod counts in quota if that differs from its requests (resources excluded or transformed), else None.
     """
 
     key: str
@@ -38,6 +40,20 @@ class BoundPod:
     pod_set: str | None = None
     exclusive: Amounts = field(default_factory=dict)
     facts: PodFacts | None = None
+    charged: Amounts | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Payer:
+    """The queue that pays for the bound pods of a workload without an admission.
+
+    `local_queue` is the LocalQueue's key. `flavors` has the flavor of each resource by pod set, as far as an admission said so.
+    """
+
+    workload: str
+    cluster_queue: str
+    local_queue: str = ""
+    flavors: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -55,7 +55,7 @@ class ProjectedQuota:
             workload, admission = self._ledger.workload(key), self._ledger.admission(key)
             if workload is not None and admission is not None:
                 self._take(admission.cluster_queue, self._ledger.returned(key, admission), -1)
-                gone = (admission.cluster_queue, workload.lowest_priority, admission.usage())
+                gone = (admission.cluster_queue, workload.lowest_priority, self._ledger.taken(key, admission))
                 self._shift(admission.cluster_queue).usage_by_priority.append(gone)
         self.leaving |= keys
 

@@ -34,6 +34,8 @@ def dump(ledger: Ledger) -> dict[str, Any]:
         "covered": dict(allocations.slot_of),
         "homeless": {domain: set(slots) for domain, slots in allocations.assumed._unplaced.items() if slots},
         "quota": ledger.quota.state(),
+        "bound": {excess.payer.workload: excess for excess in ledger.bound.all()},
+        "payers": list(ledger.bound.payers()),
     }
 
 

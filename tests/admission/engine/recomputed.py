@@ -28,16 +28,23 @@ class Model:
     pods: dict[str, BoundPod] = field(default_factory=dict)
     workloads: dict[str, Workload] = field(default_factory=dict)
     admitted: dict[str, Admission] = field(default_factory=dict)
+    last: dict[str, Admission] = field(default_factory=dict)
+    """The latest admission of each workload: its queue and flavor pay for pods that are still bound."""
 
     # ---- quota
 
     def used(self, flavor: str) -> dict[str, int]:
-        """CPU of this flavor by queue."""
-        used = dict.fromkeys(self.queues, 0)
-        for admission in self.admitted.values():
-            for pod_set in admission.pod_sets:
-                if pod_set.flavors["cpu"] == flavor:
-                    used[admission.cluster_queue] += pod_set.usage["cpu"]
+        """CPU of this flavor by queue: what a workload has reserved or what its bound pods use, whichever is more."""
+        used, bound = dict.fromkeys(self.queues, 0), Counter[str]()
+        for pod in self.pods.values():
+            if pod.workload is not None:
+                bound[pod.workload] += pod.requests["cpu"]
+        self.last.update(self.admitted)
+        for key, admission in self.last.items():
+            (pod_set,) = admission.pod_sets
+            reserved = pod_set.usage["cpu"] if key in self.admitted else 0
+            if pod_set.flavors["cpu"] == flavor:
+                used[admission.cluster_queue] += max(reserved, bound[key])
         return used
 
     def quota(self, flavor: str) -> Formulas:

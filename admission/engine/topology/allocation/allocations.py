@@ -87,11 +87,12 @@ class Allocations:
             return None
         return [(entry.spot, times(entry.vector, entry.count)) for entry in entries]
 
-    def renew(self, workload: Workload) -> None:
-        """Replaces the workload object of an admission in force. Its usage is unchanged."""
+    def renew(self, workload: Workload, admission: Admission) -> None:
+        """Replaces the workload object of an admission in force, and its admission by one with the same places."""
         allocation = self.by_workload[workload.key]
-        if allocation.workload != workload:
-            self._journal.put(self.by_workload, workload.key, replace(allocation, workload=workload))
+        if allocation.workload != workload or allocation.admission != admission:
+            renewed = replace(allocation, workload=workload, admission=admission)
+            self._journal.put(self.by_workload, workload.key, renewed)
             self._note_yields(workload)
 
     def _note_yields(self, workload: Workload) -> None:
