@@ -3,7 +3,9 @@
 It shares no code with the product, on purpose: a wrong sum there must not be wrong here too. Judged at a sample:
 
 - no host is over-booked: neither by the pods bound to it nor by the places that admitted Workloads have there;
-- no gang that requires a rack spans two, neither by its assignment nor by its bound pods.
+- no gang that requires a rack spans two, neither by its assignment nor by its bound pods;
+- what runs is what is charged: the requests of a queue's bound pods that have not ended are within what the status of the
+  ClusterQueue has as reserved, but for the seconds until that status is written.
 
 A node may get the label of another rack under a gang. So a place counts in the racks that its node was in when the
 assignment first named it, `SETTLING` seconds before included: a decision and its write are older than the sight of it. Where a
@@ -60,6 +62,10 @@ class Auditor:
         self.nodes: dict[str, Obj] = {}
         self.pods: dict[str, Obj] = {}
         self.workloads: dict[str, Obj] = {}
+        self.cluster_queues: dict[str, Obj] = {}
+        self.local_queues: dict[str, Obj] = {}
+        self._queues: dict[str, str] = {}
+        self._uncharged: dict[str, float] = {}
         self._labels = labels
         self._allocatable: dict[str, int] = {}
         self._racks: defaultdict[str, list[tuple[float, str]]] = defaultdict(list)
@@ -71,7 +77,7 @@ class Auditor:
 
     def see(self, kind: str, obj: Obj, now: float, *, gone: bool = False) -> None:
         """One change of one object, `now` in seconds of any clock that does not go back."""
-        copies = {"Node": self.nodes, "Pod": self.pods, "Workload": self.workloads}[kind]
+        copies = self.copies(kind)
         key = _key(obj)
         self._remember(kind, key, obj, now, gone=gone)
         if gone:
@@ -82,6 +88,16 @@ class Auditor:
             self._node(obj, now)
         elif kind == "Workload":
             self._workload(key, obj, now, gone)
+
+    def copies(self, kind: str) -> dict[str, Obj]:
+        """The objects of that kind by key."""
+        return {
+            "Node": self.nodes,
+            "Pod": self.pods,
+            "Workload": self.workloads,
+            "ClusterQueue": self.cluster_queues,
+            "LocalQueue": self.local_queues,
+        }[kind]
 
     def _remember(self, kind: str, key: str, obj: Obj, now: float, *, gone: bool) -> None:
         """What became of a gang, for its finding."""
@@ -105,6 +121,8 @@ class Auditor:
             history.append((now, rack))
 
     def _workload(self, key: str, workload: Obj, now: float, gone: bool) -> None:
+        if queue := workload["spec"].get("queueName"):
+            self._queues[key] = f"{workload['metadata']['namespace']}/{queue}"
         if gone or not holds(workload):
             self._runs.pop(key, None)
             return
@@ -142,6 +160,25 @@ class Auditor:
             if not _common(run.later):
                 self._one_rack(key, "is assigned to", run, run.racks)
         self._gangs(pods, now)
+        self._charged(pods, now)
+
+    def _charged(self, pods: Iterable[Obj], now: float) -> None:
+        """Bound pods count in the queue of the Workload that they name, also when that Workload is gone."""
+        used: Counter[str] = Counter()
+        for pod in pods:
+            local = self.local_queues.get(self._queues.get(gang(pod) or "", ""))
+            if local is not None and pod["spec"].get("nodeName"):
+                used[local["spec"]["clusterQueue"]] += self._amount(pod["spec"])
+        for name, queue in self.cluster_queues.items():
+            if used[name] <= (reserved := self._reserved(queue)):
+                self._uncharged.pop(name, None)
+            elif now - self._uncharged.setdefault(name, now) > SETTLING:
+                self._tell(f"queue {name}: bound pods use {used[name]}, {reserved} charged")
+
+    def _reserved(self, queue: Obj) -> int:
+        flavors = (queue.get("status") or {}).get("flavorsReservation") or []
+        totals = (one for flavor in flavors for one in flavor["resources"] if one["name"] == self._labels.resource)
+        return sum(int(one["total"]) for one in totals)
 
     def promised(self, workload: Obj) -> Counter[str]:
         """Units of the resource by host, as its assignment has them."""

@@ -153,6 +153,42 @@ def test_an_assignment_that_is_seen_late_may_go_by_older_labels(late: float, fou
     assert len(auditor.findings) == found
 
 
+def queued(reserved: int) -> list[tuple[str, Obj]]:
+    """The gang's queues, of which the ClusterQueue says that so much is reserved."""
+    local = {"metadata": {"name": "lq", "namespace": "ns"}, "spec": {"clusterQueue": "cq"}}
+    resources = [{"name": GPU, "total": str(reserved)}]
+    status = {"flavorsReservation": [{"name": "flavor", "resources": resources}]}
+    workload = {**RIGHT, "spec": {**RIGHT["spec"], "queueName": "lq"}}
+    return [
+        ("LocalQueue", local),
+        ("ClusterQueue", {"metadata": {"name": "cq"}, "status": status}),
+        ("Workload", workload),
+    ]
+
+
+CHARGED: dict[str, tuple[int, list[tuple[str, Obj]], list[str]]] = {
+    "all of it": (8, [("Pod", pod("a", "h1")), ("Pod", pod("b", "h2"))], []),
+    "more than runs": (8, [("Pod", pod("a", "h1"))], []),
+    "less than runs": (
+        4,
+        [("Pod", pod("a", "h1")), ("Pod", pod("b", "h2"))],
+        ["queue cq: bound pods use 8, 4 charged"],
+    ),
+    "pods that ended": (0, [("Pod", pod("a", "h1", phase="Failed"))], []),
+}
+
+
+@pytest.mark.parametrize(("reserved", "pods", "want"), CHARGED.values(), ids=CHARGED)
+@pytest.mark.parametrize("gone", [False, True], ids=["with its Workload", "whose Workload is gone"])
+def test_what_runs_is_what_is_charged(reserved: int, pods: list[tuple[str, Obj]], want: list[str], gone: bool) -> None:
+    auditor = audited(*queued(reserved), *pods)
+    if gone:
+        auditor.see("Workload", RIGHT, 100.0, gone=True)
+    assert auditor.findings == [], "the status may be on its way"
+    auditor.sample(101.0 + SETTLING)
+    assert auditor.findings == want
+
+
 ENDS: dict[str, tuple[list[tuple[str, Obj]], list[str]]] = {
     "runs whole": ([("Workload", RIGHT), ("Pod", pod("a", "h1")), ("Pod", pod("b", "h2"))], []),
     "half of it runs": ([("Workload", RIGHT), ("Pod", pod("a", "h1"))], ["gang ns/gang: 1 of 2 pods run"]),

@@ -20,6 +20,8 @@ PATHS: Final[Mapping[str, str]] = {
     "Node": "/api/v1/nodes",
     "Pod": "/api/v1/pods",
     "Workload": "/apis/kueue.x-k8s.io/v1beta2/workloads",
+    "ClusterQueue": "/apis/kueue.x-k8s.io/v1beta2/clusterqueues",
+    "LocalQueue": "/apis/kueue.x-k8s.io/v1beta2/localqueues",
 }
 PERIOD: Final = 0.1
 """Seconds between two samples."""
@@ -83,8 +85,7 @@ class Watching:
         found = self._api.get(path)
         items = {_key(item): item for item in found["items"]}
         with self._lock:
-            copies = {"Node": self.auditor.nodes, "Pod": self.auditor.pods, "Workload": self.auditor.workloads}[kind]
-            for gone in [obj for key, obj in copies.items() if key not in items]:
+            for gone in [obj for key, obj in self.auditor.copies(kind).items() if key not in items]:
                 self.auditor.see(kind, gone, time.monotonic(), gone=True)
             for item in items.values():
                 self.auditor.see(kind, item, time.monotonic())
