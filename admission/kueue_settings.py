@@ -93,7 +93,8 @@ class WorkloadRetentionSection(Section):
     """How long objects are retained; null: for ever."""
 
     after_finished: Duration | None = Field(
-        None, description="time after which finished Workloads are deleted; their jobs stay. none: never"
+        7 * 86400.0,
+        description="time after which finished Workloads are deleted, those without a job too; their jobs stay. none: never",
     )
     after_deactivated_by_kueue: Duration | None = Field(
         None,
