@@ -101,6 +101,12 @@ NOT_CREATED = owned(
     "Admitted workloads of which the API server began to refuse pods.",
     ("cluster_queue",),
 )
+SURPLUS_PODS = owned(
+    Counter,
+    "stowage_surplus_pods_ended",
+    "Pods that ran beyond what was admitted, and were ended.",
+    ("cluster_queue",),
+)
 FORECAST_SECONDS = Histogram("stowage_forecast_seconds", "Seconds to forecast the starts of all waiting workloads.")
 FORECASTS_HELD = Gauge(
     "stowage_forecast_held_ratio",

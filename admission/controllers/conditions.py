@@ -15,6 +15,7 @@ from api.meta import Condition, find_condition, is_true, parse_time, rfc3339, se
 from api.names import (
     ADMITTED,
     BACKFILLED,
+    BEYOND_ADMISSION,
     BLOCKED_ON_PREEMPTION_GATES,
     DEACTIVATION_TARGET,
     EVICTED,
@@ -157,6 +158,13 @@ def not_created(
     bad = WorkloadStateReason.REFUSED if refused else WorkloadStateReason.NOT_REPLACED
     reasons = bad, WorkloadStateReason.CREATED
     return _with_problem(status, NOT_CREATED, (message, "no pod is refused any more"), reasons, now, generation)
+
+
+def beyond_admission(status: WorkloadStatus, message: str, now: float, generation: int = 0) -> WorkloadStatus:
+    """Sets PodsBeyondAdmission to `message`, or to False if it is empty; returns the same object if nothing changes."""
+    reasons = WorkloadStateReason.SURPLUS, WorkloadStateReason.WITHIN_ADMISSION
+    texts = message, "no more pods run than were admitted"
+    return _with_problem(status, BEYOND_ADMISSION, texts, reasons, now, generation)
 
 
 def levels_kept(status: WorkloadStatus, message: str, now: float, generation: int = 0) -> WorkloadStatus:

@@ -10,8 +10,8 @@ import pytest
 from api.errors import NotFound
 from api.kube.client import PatchKind
 from api.kube.resources import CLUSTER_QUEUES, JOBS, LOCAL_QUEUES, PODS, WORKLOADS
-from api.meta import is_true
-from api.names import ELASTIC_JOB, FINISHED, UNCONSTRAINED_TOPOLOGY
+from api.meta import find_condition, is_true
+from api.names import BEYOND_ADMISSION, ELASTIC_JOB, FINISHED, PODSET_LABEL, UNCONSTRAINED_TOPOLOGY, WORKLOAD_ANNOTATION
 from api.workloads import Workload
 from tests.scenarios.failures import SHORT_LEASE
 from tests.scenarios.site import GPU, Site, eventually, never
@@ -172,3 +172,33 @@ async def test_a_job_that_leaves_its_pods_behind_is_charged_until_they_have_ende
         return all(is_true(w.status.conditions, FINISHED) and not w.metadata.finalizers for w in ended)
 
     await eventually("the first job's Workload has ended", over)
+
+
+async def test_pods_beyond_the_admission_are_charged_told_and_ended(site: MakeSite) -> None:
+    """Here the administrator makes them, since Stowage lets no tenant: two pods that nobody admitted, beside a Job of two."""
+    here = site("surplus")
+    await here.open({"b1": {"r1": 2}}, quota=4)
+    await here.submit(here.job("first", 2))
+    (first, _) = await here.running("first", 2)
+    meta = first["metadata"]
+    labels = {PODSET_LABEL: meta["labels"][PODSET_LABEL]}
+    marks = {key: meta["annotations"][key] for key in (WORKLOAD_ANNOTATION,)}
+    for name in ("stray-1", "stray-2"):
+        spec = {**here.template()["spec"], "nodeName": first["spec"]["nodeName"]}
+        body = {
+            "metadata": {"name": name, "namespace": here.name, "labels": labels, "annotations": marks},
+            "spec": spec,
+        }
+        await here.make(PODS, body)
+    await charged(here, 4)
+    workload = marks[WORKLOAD_ANNOTATION]
+
+    async def told() -> bool:
+        found = Workload.from_wire(await here.kube.get(WORKLOADS, workload, here.name))
+        condition = find_condition(found.status.conditions, BEYOND_ADMISSION)
+        return condition is not None and "4 pods of pod set main run, 2 were admitted" in condition.message
+
+    await eventually("its Workload says so", told)
+    await charged(here, 2)
+    left = {pod["metadata"]["name"] for pod in (await here.kube.list(PODS, here.name)).items}
+    assert left == {pod["metadata"]["name"] for pod in await here.running("first", 2)}, "the Job's own pods run on"

@@ -258,9 +258,17 @@ class BoundUsage:
         """Reports whether pods of the workload are bound."""
         return key in self._pods
 
+    def pods_bound(self, key: str) -> int:
+        """Returns the number of the workload's bound pods."""
+        return len(self._pods.get(key, ()))
+
+    def staying(self, key: str) -> Iterator[BoundPod]:
+        """Yields the workload's bound pods on nodes that respond."""
+        return (pod for pod, _ in list(self._pods.get(key, {}).values()) if self._responds(pod))
+
     def ending(self, key: str) -> bool:
         """Reports whether bound pods of the workload are still to end, on nodes that respond."""
-        return any(self._responds(pod) for pod, _ in self._pods.get(key, {}).values())
+        return any(True for _ in self.staying(key))
 
     # ---- queries
 
