@@ -50,6 +50,15 @@ UNADMITTED = Gauge(
     "Workloads that are neither admitted nor finished, by reason.",
     (*_CQ, "reason", "underlying_cause"),
 )
+CANNOT_RUN = Gauge(
+    "stowage_workloads_cannot_run", "Waiting workloads that would not fit if no other workload ran.", _CQ
+)
+FLAVOR_OF = Gauge(
+    "stowage_cluster_queue_flavor", "Always 1; the labels give the flavors that a ClusterQueue names.", (*_CQ, "flavor")
+)
+WITHOUT_QUEUE = Gauge(
+    "stowage_workloads_without_queue", "Waiting workloads that name a LocalQueue that does not exist.", ("namespace",)
+)
 STATUS = Gauge("kueue_cluster_queue_status", "1 for the present status, 0 for others.", (*_CQ, "status"))
 INFO = Gauge(
     "kueue_cluster_queue_info", "Always 1; the labels give the queue's cohorts.", (*_CQ, "parent_cohort", "root_cohort")

@@ -25,6 +25,7 @@ from pydantic_core import PydanticUndefined
 import admission.capacity_metrics
 import admission.metrics
 import admission.queue_metrics
+import admission.serving.metrics
 import admission.webhook.metrics
 import admission.workload_metrics
 import ungater.metrics
@@ -57,6 +58,7 @@ METRIC_MODULES = (
     admission.capacity_metrics,
     admission.workload_metrics,
     admission.queue_metrics,
+    admission.serving.metrics,
     admission.webhook.metrics,
     ungater.metrics,
 )

@@ -91,7 +91,9 @@ class QueueFigures:
             (metrics.RESERVING, (name,)): self.tally.reserving,
             (metrics.ADMITTED_ACTIVE, (name,)): self.tally.admitted,
             (metrics.FINISHED_KEPT, (name,)): sum(local.finished for local in self.locals),
+            (metrics.CANNOT_RUN, (name,)): sum(local.cannot_run for local in self.locals),
             (metrics.INFO, (name, cohort, root)): 1,
+            **{(metrics.FLAVOR_OF, (name, flavor)): 1 for flavor in self._flavors()},
             **{(metrics.STATUS, (name, each)): int(each == state) for each in _STATES},
             **{(metrics.UNADMITTED, (name, *why)): count for why, count in self._unadmitted().items() if count},
         }
@@ -101,6 +103,9 @@ class QueueFigures:
             made |= self._quotas(cohort)
             made |= {(metrics.PENDING_RESOURCE, (name, r)): units(r, a) for r, a in standing.requested.items()}
         return made
+
+    def _flavors(self) -> set[str]:
+        return {flavor.name for group in self.queue.spec.resource_groups for flavor in group.flavors}
 
     def _state(self) -> str:
         if self.queue.metadata.deletion_timestamp:

@@ -7,7 +7,7 @@ the totals once per period, while thousands of Workloads may come and go, and wr
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -15,7 +15,7 @@ from admission.controllers.conditions import NOT_EVALUATED
 from admission.engine.reasons import Reason
 from api.kube.store import Change, ChangeType
 from api.meta import find_condition, is_true, object_key
-from api.names import ADMITTED, FINISHED, QUOTA_RESERVED, AdmittedReason, LegacyQuotaReason
+from api.names import ADMITTED, EXPLANATION, FINISHED, QUOTA_RESERVED, AdmittedReason, LegacyQuotaReason
 from api.quantity import to_int, to_text
 from api.queues import ClusterQueue, FlavorUsage, ResourceUsage
 from api.workloads import Workload, WorkloadStatus
@@ -43,7 +43,7 @@ class _Part:
     """What one Workload contributes.
 
     `queue` is its LocalQueue; `holder`, the ClusterQueue in which it reserves quota, if any; `why` is None if it is admitted
-    or finished.
+    or finished. `cannot_run`: it waits, and its explanation says that it would not fit if no other workload ran.
     """
 
     queue: str
@@ -52,13 +52,15 @@ class _Part:
     finished: bool
     amounts: Amounts
     why: Why | None = None
+    cannot_run: bool = False
 
 
 @dataclass(slots=True)
 class QueueTotals:
-    """The totals of one queue; `finished` and `unadmitted` of LocalQueues only."""
+    """The totals of one queue; `finished`, `unadmitted` and `cannot_run` of LocalQueues only."""
 
     pending: int = 0
+    cannot_run: int = 0
     finished: int = 0
     reserving: int = 0
     admitted: int = 0
@@ -98,6 +100,15 @@ class QueueTotalsIndex:
         """Returns the totals of the LocalQueue `namespace/name`."""
         return self._local.get(key) or QueueTotals()
 
+    def pending_without(self, namespace: str, queues: Container[str]) -> int:
+        """Returns how many Workloads of the namespace wait and name a LocalQueue whose key is not among `queues`."""
+        prefix = object_key(namespace, "")
+        return sum(
+            totals.pending
+            for key, totals in self._local.items()
+            if key.startswith(prefix) and key != prefix and key not in queues
+        )
+
     def cluster_queue(self, name: str) -> QueueTotals:
         """Returns the totals of the ClusterQueue, without pending workloads."""
         return self._cluster.get(name) or QueueTotals()
@@ -119,6 +130,7 @@ class QueueTotalsIndex:
         local = self._local[part.queue]
         local.add(part, sign)
         local.finished += sign if part.finished else 0
+        local.cannot_run += sign if part.cannot_run else 0
         if part.why is not None:
             _add(local.unadmitted, ((part.why, 1),), sign)
         _drop_if_empty(self._local, part.queue)
@@ -163,7 +175,13 @@ def _part(workload: Workload, extra_usage: Usage, *, reclaims: bool) -> _Part:
         finished=finished,
         amounts=(*_amounts(workload, reclaims=reclaims), *sorted(extra_usage.items())) if reserves else (),
         why=None if finished else _why(status),
+        cannot_run=not finished and not reserves and _cannot_run(status),
     )
+
+
+def _cannot_run(status: WorkloadStatus) -> bool:
+    explanation = find_condition(status.conditions, EXPLANATION)
+    return explanation is not None and explanation.reason == Reason.CANNOT_RUN
 
 
 def _why(status: WorkloadStatus) -> Why | None:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
+from admission import queue_metrics as metrics
 from admission.controllers import first_series, unsupported_fields
 from admission.controllers.active_conditions import (
     Activity,
@@ -91,6 +92,7 @@ class QueueController:
         self._local_queues = Reconciler("localqueues", self._local_queue, workers=4)
         self._cohorts = Reconciler("cohorts", self._cohort, workers=1)
         self._used = Reconciler("in-use", self._in_use, workers=2)
+        self._namespaces = Reconciler("workloads without a queue", self._without_queue, workers=1)
         self._totals = QueueTotalsIndex(extra_usage, reclaims=reclaims)
         views.workloads.add_handler(self._totals.changed)
         views.workloads.add_handler(self._workload_changed)
@@ -110,7 +112,7 @@ class QueueController:
 
     def reconcilers(self) -> Iterable[Reconciler]:
         """Returns the reconcilers to run."""
-        return self._cluster_queues, self._local_queues, self._cohorts, self._used
+        return self._cluster_queues, self._local_queues, self._cohorts, self._used, self._namespaces
 
     def past_usage_sampled(self, key: str) -> None:
         """Queues the LocalQueue, after a sample of its past usage."""
@@ -136,6 +138,8 @@ class QueueController:
             if (local := self._views.local_queue_of(workload)) is not None:
                 self._local_queues.add_after(local.key, self._patience())
                 touched.add(local.spec.cluster_queue)
+            else:
+                self._namespaces.add_after(workload.metadata.namespace or "", self._patience())
             if workload.status.admission is not None:
                 touched.add(workload.status.admission.cluster_queue)
         for name in sorted(touched):
@@ -167,6 +171,7 @@ class QueueController:
             self._local_queues.add_after(change.key, self._patience())
             return
         self._local_queues.add(change.key)
+        self._namespaces.add_after(change.object.metadata.namespace or "", self._patience())
         self._cluster_queues.add_after(change.object.spec.cluster_queue, self._patience())
 
     def _cohort_changed(self, change: Change[Cohort]) -> None:
@@ -248,6 +253,17 @@ class QueueController:
         if self._shown.local_queues:
             used = None if past is None else past.usage(key)
             self._gauges.show(f"local queue {key}", of_local_queue(queue, activity, totals, used))
+
+    async def _without_queue(self, namespace: str) -> None:
+        """Counts the waiting workloads of a namespace whose LocalQueue does not exist, such as one with a misspelt name."""
+        count, owner = (
+            self._totals.pending_without(namespace, self._views.local_queues.objects),
+            f"namespace {namespace}",
+        )
+        if count:
+            self._gauges.show(owner, {(metrics.WITHOUT_QUEUE, (namespace,)): count})
+        else:
+            self._gauges.forget(owner)
 
     async def _cohort(self, name: str) -> None:
         cohort, share = self._views.cohorts.objects.get(name), self._shares.of_cohort(name)

@@ -50,6 +50,11 @@ class ServingCertificate:
     certificate: bytes
     key: bytes
 
+    def validity(self) -> tuple[float, float]:
+        """Returns since when and until when the certificate is valid, in epoch seconds."""
+        leaf = x509.load_pem_x509_certificate(self.certificate)
+        return leaf.not_valid_before_utc.timestamp(), leaf.not_valid_after_utc.timestamp()
+
 
 @dataclass(frozen=True, slots=True)
 class Lifetimes:

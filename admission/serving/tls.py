@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import ssl
 import tempfile
+import time
 from pathlib import Path
 
 from admission.serving.certificate_authority import ServingCertificate
+from admission.serving.metrics import CERTIFICATE_REMAINING, SERVING
 
 
 class Serving:
@@ -34,6 +36,9 @@ class Serving:
             _context().load_cert_chain(path)
             self.context.load_cert_chain(path)
         self.pair = pair
+        begin, end = pair.validity()
+        remaining = CERTIFICATE_REMAINING.labels(SERVING)
+        remaining.set_function(lambda: (end - time.time()) / max(1.0, end - begin))
 
 
 def _context() -> ssl.SSLContext:

@@ -10,21 +10,31 @@ import asyncio
 import io
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import aiohttp
 from aiohttp import web
 
 from api.fake.request import RequestTarget
 from api.kube.client import PatchKind
-from api.kube.resources import CLUSTER_QUEUES, JOBS, LOCAL_QUEUES, NODES, PODS, RESOURCE_FLAVORS
-from api.names import REQUIRE_TOPOLOGY, SPARE_HOSTS
+from api.kube.resources import (
+    CLUSTER_QUEUES,
+    EVENTS,
+    JOBS,
+    LOCAL_QUEUES,
+    NODES,
+    PODS,
+    RESOURCE_FLAVORS,
+    WORKLOADS,
+)
+from api.meta import rfc3339
+from api.names import HOSTNAME_LABEL, REQUIRE_TOPOLOGY, SPARE_HOSTS
 from tests.e2e import defects
 from tests.e2e.defects import Defects
 from tests.e2e.timeline import Promtool, Scrape, Scrapes
 from tests.scenarios.failures import paused
 from tests.scenarios.launchers import MovedClock
-from tests.scenarios.site import RACK, Site, eventually
+from tests.scenarios.site import GPU, RACK, Site, eventually
 from tests.scenarios.stage import Stage
 from tests.scenarios.test_node_failure import patient
 from tests.scenarios.test_unbound import foreign
@@ -368,6 +378,114 @@ async def a_foreign_pod_takes_the_place(watched: Watched) -> Points:
     return before, before, found
 
 
+async def a_whole_host_is_nowhere_free(watched: Watched) -> Points:
+    """One GPU of each host is used, and a job asks for four of one."""
+    before, more = await watched.scrape(), watched.more
+    names = [f"pinned-{n}" for n in range(4)]
+    for n, name in enumerate(names):
+        job = more.job(name, 1)
+        job["spec"]["template"]["spec"]["nodeSelector"] = {HOSTNAME_LABEL: f"{more.name}-b1-r1-{n}"}
+        await more.submit(job)
+        await more.running(name, 1)
+    await more.submit(more.job("whole", 1, gpus=4))
+    await more.waits("whole", "TopologyPlacementFailed", "")
+    cause = "TopologyPlacementFailed"
+    await watched.until(
+        "it counts", CONTROLLER, "kueue_unadmitted_workloads", bool, cluster_queue=more.name, underlying_cause=cause
+    )
+    await watched.until(
+        "the free capacity is shown", CONTROLLER, "stowage_flavor_capacity", lambda value: value == 12, flavor=more.name,
+        resource=GPU, state="free",
+    )  # fmt: skip
+    found = await watched.heard_since(before)
+    for name in ("whole", *names):
+        await more.remove(JOBS, name)
+    return before, before, found
+
+
+async def a_job_is_too_large(watched: Watched) -> Points:
+    """For any host, whatever runs there."""
+    before, more = await watched.scrape(), watched.more
+    await more.submit(more.job("too-large", 1, gpus=5))
+    await watched.until("it counts", CONTROLLER, "stowage_workloads_cannot_run", bool, cluster_queue=more.name)
+    found = await watched.heard_since(before)
+    await more.remove(JOBS, "too-large")
+    await watched.until(
+        "it counts no more",
+        CONTROLLER,
+        "stowage_workloads_cannot_run",
+        lambda value: not value,
+        cluster_queue=more.name,
+    )
+    return before, before, found
+
+
+async def a_queue_is_misspelt(watched: Watched) -> Points:
+    before, more = await watched.scrape(), watched.more
+    await more.submit(more.job("misspelt", 1, queue="no-such-queue"))
+    await watched.until("it counts", CONTROLLER, "stowage_workloads_without_queue", bool, namespace=more.name)
+    found = await watched.heard_since(before)
+    await more.remove(JOBS, "misspelt")
+    return before, before, found
+
+
+async def pods_are_refused(watched: Watched) -> Points:
+    """As the Job controller says it of a ResourceQuota, which the embedded server does not have."""
+    before, more = await watched.scrape(), watched.more
+    wanted = more.job("refused", 2)
+    wanted["spec"]["template"]["spec"]["schedulingGates"] = [{"name": "example.com/hold"}]  # no pod is bound
+    job = await more.submit(wanted)
+    await more.admitted("refused")
+    about = {"apiVersion": "batch/v1", "kind": "Job", "name": "refused", "uid": job["metadata"]["uid"]}
+    event = {
+        "metadata": {"name": "refused", "namespace": more.name},
+        "involvedObject": {**about, "namespace": more.name},
+        "reason": "FailedCreate",
+        "type": "Warning",
+        "message": "exceeded quota: few",
+        "lastTimestamp": rfc3339(time.time() + 1),
+    }
+    await more.make(EVENTS, event)
+    metric = "stowage_workloads_not_created_total"
+    await watched.grows("it counts", CONTROLLER, metric, 1, before, cluster_queue=more.name)
+    found = await watched.heard_since(before)
+    await more.remove(JOBS, "refused")
+    return before, before, found
+
+
+async def workloads_are_evicted(watched: Watched) -> Points:
+    """One is deactivated, and so one each minute of the timeline."""
+    more = watched.more
+    await more.submit(more.job("evicted", 1))
+    await more.running("evicted", 1)
+    before = await watched.scrape()
+    workload = await more.workload_of("evicted")
+    assert workload is not None
+    inactive = {"spec": {"active": False}}
+    await more.kube.patch(WORKLOADS, workload.metadata.name, inactive, more.name, kind=PatchKind.MERGE)
+    await watched.grows("it counts", CONTROLLER, "kueue_evicted_workloads_total", 1, before, cluster_queue=more.name)
+    found = await watched.heard_since(before)
+    await more.remove(JOBS, "evicted")
+    return before, before, found
+
+
+def a_scrape_with(process: str, metric: str, value: float, **labels: str) -> Inject:
+    """What the process answers, with another value of one series: what takes months, or a failure at a certain moment."""
+
+    async def inject(watched: Watched) -> Points:
+        before = await watched.scrape()
+        found = dict(await watched.heard_since(before))
+        scrape = found[process]
+        assert scrape is not None
+        keys = [key for key in scrape.values if key[0] == metric and labels.items() <= dict(key[1]).items()]
+        assert len(keys) == 1, f"{metric} has the series {keys}"
+        new = scrape.values[keys[0]] + value if keys[0] in scrape.growing else value
+        found[process] = replace(scrape, values={**scrape.values, keys[0]: new})
+        return before, before, found
+
+    return inject
+
+
 def a_defect(name: str, seen: Callable[[Watched], Awaitable[object]]) -> Inject:
     """The controller has it until its effect is seen."""
 
@@ -423,6 +541,20 @@ CASES = {
     "pods-refused": Case("StowagePodsUnschedulable", a_foreign_pod_takes_the_place, 5),
     "no-spare-host": Case("StowageSpareHostsLacking", no_host_is_left_to_spare, 30),
     "nodes-unusable": Case("StowageNodesUnusable", a_node_is_cordoned, 15),
+    "certificate-ends": Case(
+        "StowageCertificateEnds", a_scrape_with(WEBHOOK, "stowage_certificate_remaining_ratio", 0.1), 15
+    ),
+    "no-whole-host": Case("StowageWaitsWithRoom", a_whole_host_is_nowhere_free, 60),
+    "too-large": Case("StowageCannotRun", a_job_is_too_large, 30),
+    "queue-misspelt": Case("StowageQueueMissing", a_queue_is_misspelt, 30),
+    "pods-not-created": Case("StowagePodsNotCreated", pods_are_refused, 5, 6),
+    "evictions": Case("StowageEvictions", workloads_are_evicted, 10, 20),
+    "moves-fail": Case(
+        "StowageMovesFailing",
+        a_scrape_with(CONTROLLER, "stowage_moves_total", 1, outcome="changed", cluster_queue="more"),
+        8,
+        11,
+    ),
     "loop-held": Case("StowageLoopHeld", a_defect(defects.LOOP_HELD, eight_jobs_come_one_by_one), 11),
     "undecided": Case("StowageUndecided", a_defect(defects.UNDECIDED, a_workload_is_set_aside), 0),
     "ledger-wrong": Case("StowageLedgerDrift", a_defect(defects.LEDGER_WRONG, an_audit_has_found_it), 0),

@@ -21,7 +21,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 HEALTHY: Final = 30
 """Minutes of health; the fault begins then."""
-END: Final = 90
+END: Final = 100
 _JOB: Final = "stowage-metrics"
 
 Series = tuple[str, tuple[tuple[str, str], ...]]

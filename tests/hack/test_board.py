@@ -59,8 +59,9 @@ def test_an_expression_names_what_there_is(title: str, expression: str) -> None:
 
 
 def test_each_alert_has_a_page_and_no_page_is_left_over() -> None:
-    pages = {rule["alert"]: rule["annotations"]["runbook"] for rule in rules()}
-    assert all(page == f"docs/runbooks/{alert}.md" for alert, page in pages.items())
+    urls = {rule["alert"]: rule["annotations"]["runbook_url"] for rule in rules()}
+    assert all(url.endswith(f"/docs/runbooks/{alert}/") for alert, url in urls.items())
+    pages = {alert: f"docs/runbooks/{alert}.md" for alert in urls}
     assert {path.stem for path in RUNBOOKS.glob("Stowage*.md")} == pages.keys()
     for alert, page in pages.items():
         text = (PROJECT / page).read_text()
@@ -68,6 +69,16 @@ def test_each_alert_has_a_page_and_no_page_is_left_over() -> None:
         assert "## Find the cause" in text
         assert "## Fix it" in text
         assert f"[{alert}](runbooks/{alert}.md)" in (PROJECT / "docs" / "monitoring.md").read_text()
+
+
+def test_the_text_of_an_alert_uses_labels_that_its_expression_has() -> None:
+    """An expression without `by` keeps all labels of its series; one that aggregates keeps those that it names."""
+    for rule in rules():
+        used = set(re.findall(r"\$labels\.([a-z_]+)", rule["annotations"]["summary"]))
+        kept = {name.strip() for names in re.findall(r"by \(([^)]*)\)", rule["expr"]) for name in names.split(",")}
+        kept |= set(re.findall(r'label_replace\(.*?, "([a-z_]+)"', rule["expr"]))
+        aggregates = " by (" in rule["expr"] or "absent(" in rule["expr"]
+        assert used <= kept or not aggregates, rule["alert"]
 
 
 def test_each_alert_says_how_urgent_it_is() -> None:

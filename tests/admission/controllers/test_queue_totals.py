@@ -103,3 +103,24 @@ def test_a_queue_shows_all_that_it_declares_and_what_it_borrows() -> None:
         ("gone", "gpu", "1", None),
     ]
     assert [borrowed for *_, borrowed in shown(dict.fromkeys(declared))] == [None] * 5, "a LocalQueue borrows nothing"
+
+
+def test_who_cannot_run_and_who_names_no_queue_is_counted() -> None:
+    """A namespace counts its own LocalQueues only: another one may have a queue of the misspelt name."""
+    tallies = QueueTotalsIndex()
+    never = [condition("stowage.dev/Explanation", "True", "CannotRun")]
+    waiting = {
+        "a": workload("a", queue="lq", conditions=never),
+        "b": workload("b", queue="lq", conditions=[condition("stowage.dev/Explanation", "True", "WaitingForQuota")]),
+        "c": workload("c", queue="misspelt", conditions=[]),
+        "d": workload("d", queue="misspelt", conditions=[condition("Finished")]),
+    }
+    for one in waiting.values():
+        tallies.changed(Change(ChangeType.ADDED, one.key, one, None))
+    assert tallies.local_queue("ns/lq").cannot_run == 1
+    assert tallies.pending_without("ns", {"ns/lq", "other/misspelt"}) == 1
+    assert tallies.pending_without("ns", {"ns/lq", "ns/misspelt"}) == 0
+    assert tallies.pending_without("n", set()) == 0
+    started = workload("a", queue="lq", admitted=True, conditions=never)
+    tallies.changed(Change(ChangeType.MODIFIED, started.key, started, waiting["a"]))
+    assert tallies.local_queue("ns/lq").cannot_run == 0

@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from prometheus_client import REGISTRY
 
-from admission.serving.certificate_authority import Lifetimes, from_secret, split
+from admission.serving.certificate_authority import Lifetimes, from_secret, issue, split
 from admission.serving.certificates import CertificateLocations, OwnCertificates, service_names
 from admission.serving.tls import Serving
 from admission.webhook.handlers import Handlers
@@ -161,3 +162,12 @@ async def test_a_load_that_is_cancelled_leaves_no_key_behind(
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
         assert not list(folder.iterdir()), f"cancelled after {turns} turns of the loop"
+
+
+def test_what_is_left_of_the_certificate_is_shown() -> None:
+    """StowageCertificateEnds goes by it; of a process without a certificate there is no series."""
+    for age, left in ((0.0, 1.0), (1800.0, 0.5), (7200.0, -1.0)):
+        pair, _ = issue((HOST,), time.time() - age, 3600.0)
+        Serving().load(pair)
+        shown = REGISTRY.get_sample_value("stowage_certificate_remaining_ratio", {"certificate": "serving"})
+        assert shown == pytest.approx(left, abs=0.1)
