@@ -99,7 +99,7 @@ class Served:
 async def served(cluster: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Served]:
     folder: Path = tmp_path_factory.mktemp("dashboard")
     cluster.kubectl("create", "namespace", OURS)
-    for file in ("rbac", "secret", "users"):
+    for file in ("rbac", "secret", "users", "topologies"):
         cluster.kubectl("apply", "--server-side", "-f", str(CONFIG / "dashboard" / f"{file}.yaml"))
     async with real(cluster, folder):
         cluster.kubectl("apply", "--server-side", "-f", "-", stdin=objects())
