@@ -57,7 +57,16 @@ def _is_lax(wanted: Obj, there: Obj | None) -> bool:
 def _selects_others(field: str, wanted: Obj, hooks: Mapping[str, Obj]) -> bool:
     """Reports whether the webhook has another selector, or other conditions; those without any have nothing or `{}`."""
     there = hooks.get(wanted["name"])
-    return there is not None and (there.get(field) or None) != (wanted.get(field) or None)
+    return there is not None and _reflowed(there.get(field) or None) != _reflowed(wanted.get(field) or None)
+
+
+def _reflowed(part: Any) -> Any:
+    """Returns a part of a manifest with single spaces in its texts: kustomize breaks the lines of long ones elsewhere."""
+    if isinstance(part, Mapping):
+        return {key: _reflowed(each) for key, each in part.items()}
+    if isinstance(part, list):
+        return [_reflowed(each) for each in part]
+    return " ".join(part.split()) if isinstance(part, str) else part
 
 
 def _answers(view: View) -> Iterator[Finding]:

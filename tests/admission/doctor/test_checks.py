@@ -140,6 +140,14 @@ def own_queues(objects: Objects) -> None:
         objects[kinds.CLUSTER_QUEUES].append(freequeue.cluster_queue(name, flavors).to_wire())
 
 
+def reflowed(objects: Objects) -> None:
+    """As Go's YAML folds indented lines, which Python's keeps as they are."""
+    for kind in (kinds.MUTATING_WEBHOOKS, kinds.VALIDATING_WEBHOOKS):
+        for hook in (each for configuration in objects[kind] for each in configuration["webhooks"]):
+            for one in hook.get("matchConditions") or ():
+                one["expression"] = one["expression"].replace("\n", "\n\n")
+
+
 def in_a_cohort(objects: Objects) -> None:
     objects[kinds.COHORTS].append(named("alone"))
     of(objects, kinds.CLUSTER_QUEUES, "services")["spec"].update(cohortName="alone")
@@ -159,6 +167,7 @@ SOUND: dict[str, View] = {
     "a finished Workload without owner": add(
         kinds.WORKLOADS, owned(JOB) | {"status": {"conditions": [condition("Finished")]}}, owners={JOB: frozenset()}
     ),
+    "conditions of webhooks whose lines kustomize broke": with_(reflowed),
     "a flavor without nodes that no queue uses": add(kinds.RESOURCE_FLAVORS, flavor("later", {"x": "y"})),
     "processes outside of the cluster": with_(lambda objects: objects[kinds.DEPLOYMENTS].clear()),
     "pods of an admitted workload, and one that its queue let go": healthy.view(
