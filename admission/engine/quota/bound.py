@@ -5,7 +5,7 @@ flavor and resource,
 
     charge = max(reserved by the admission, requests of its bound pods that have not ended)
 
-whoever owns the pods now. The quota tree has the reservation already; this module adds what the pods use beyond it. A pod
+no matter who owns the pods now. The quota tree has the reservation already; this module adds what the pods use beyond it. A pod
 belongs to the workload that it names. The queue that pays, and the flavor of each resource, are those of the workload's last
 admission for as long as one of its pods is bound. For a workload without a known admission, the feed names the queue (`Payer`),
 and the flavor is the first one of that queue that has the pod's node. While a workload is considered for admission, those of
