@@ -80,6 +80,7 @@ class Ledger:
         self.spare_host_owners: dict[str, int] = {}
         self.flavor_spares: dict[str, FlavorSpares] = {}
         self._held: set[str] = set()
+        self._waiting: dict[str, Admission] = {}
         self._away: frozenset[str] = frozenset()
         self._capacity = Capacity(self.options, self.journal)
         self._allocations = Allocations(self._capacity, self.flavors, self.journal)
@@ -359,10 +360,16 @@ class Ledger:
         for pod in pods:
             self._set_pod(replace(pod, workload=workload.key))
 
-    def hold(self, workload: Workload, admission: Admission) -> None:
-        """Reserves capacity for a workload that waits for victims to leave: counted like an admission, and never a victim."""
+    def hold(self, workload: Workload, admission: Admission, *, waits: bool = False) -> None:
+        """Reserves capacity: counted like an admission, and never a victim.
+
+        `waits`: it is kept for a pending workload. Nobody is evicted because a queue exceeds its quota with it.
+        """
         self.charge(workload, admission)
         self.journal.add(self._held, workload.key)
+        if waits:
+            self.quota.wait(admission.cluster_queue, admission.usage())
+            self.journal.put(self._waiting, workload.key, admission)
 
     def protect(self, key: str) -> None:
         """In a trial: protects the workload under this key from eviction."""
@@ -392,6 +399,9 @@ class Ledger:
         if allocation is not None and admission is not None:
             usage = admission.usage()
             self.journal.discard(self._held, key)
+            if key in self._waiting:
+                self.quota.wait(admission.cluster_queue, usage, -1)
+                self.journal.drop(self._waiting, key)
             self.journal.drop(self.admissions, key)
             self.quota.remove(admission.cluster_queue, usage)
             if self.reserved.tracked:

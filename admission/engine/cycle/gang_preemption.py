@@ -167,7 +167,7 @@ class GangPreemptor:
                         return victim.workload
                     groups[frozenset(one.workload for one in group)] = group
                 self._leave(groups)
-                self._ledger.hold(part, found.admission())
+                self._ledger.hold(part, found.admission(), waits=True)
         return groups
 
     def _victim_group(self, victim: Victim, parts: Sequence[Part]) -> tuple[Victim, ...] | None:

@@ -20,7 +20,7 @@ PLACE_HELD: Final = "the workloads that leave its place for others have not left
 
 def hold_place(ledger: Ledger, workload: Workload, admission: Admission) -> None:
     """Holds places and quota for the waiting workload."""
-    ledger.hold(replace(workload, key=place_key(workload.key), admission=None, gang=None), admission)
+    ledger.hold(replace(workload, key=place_key(workload.key), admission=None, gang=None), admission, waits=True)
 
 
 def drop_place(ledger: Ledger, key: str) -> bool:
@@ -43,4 +43,4 @@ def lifted(ledger: Ledger, key: str) -> Iterator[bool]:
         yield True
     finally:
         if ledger.admission(key) is None:
-            ledger.hold(replace(held, admission=None), held.admission)
+            ledger.hold(replace(held, admission=None), held.admission, waits=True)

@@ -130,6 +130,6 @@ class KeptQuota:
         if not any(amounts.values()):
             return False
         held = replace(workload, key=f"{workload.key} (kept)")
-        self._ledger.hold(held, limited(kept.admission, amounts))
+        self._ledger.hold(held, limited(kept.admission, amounts), waits=True)
         self._held[workload.key] = held.key
         return True

@@ -188,8 +188,11 @@ def _candidate(
 
 
 def within_nominal(node: QuotaNode, needed: Iterable[FlavorResource]) -> bool:
-    """Reports whether the node uses no more than its quota of each of these."""
-    return all(node.usage.get(fr, 0) <= node.subtree.get(fr, 0) for fr in needed)
+    """Reports whether the node's admitted workloads use no more than its quota of each of these.
+
+    Quota that is kept for pending workloads does not count: nobody is evicted for what others wait for.
+    """
+    return all(cohorts.admitted(node, fr) <= node.subtree.get(fr, 0) for fr in needed)
 
 
 def _ancestors_with_advantage(context: PreemptionContext) -> Iterator[tuple[QuotaNode, QuotaNode | None, bool]]:

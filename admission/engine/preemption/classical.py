@@ -20,6 +20,7 @@ from admission.engine.preemption.candidates import (
     within_nominal,
 )
 from admission.engine.preemption.removal import PreemptionTarget, TrialRemoval, gains_of
+from admission.engine.quota.cohorts import admitted
 from admission.engine.topology.eviction_gains import EvictionGains
 
 
@@ -115,6 +116,7 @@ def _falls_short(candidate: Candidate) -> bool:
     candidate."""
     node = candidate.node
     return any(
-        node.usage.get(fr, 0) - amount < node.quota(fr).nominal <= node.usage.get(fr, 0)
+        used - amount < node.quota(fr).nominal <= used
         for fr, amount in candidate.usage.items()
+        for used in (admitted(node, fr),)
     )

@@ -134,7 +134,7 @@ class _Fair:
         return (
             self._sharing.within_nominal
             and not within_nominal(theirs, needed)
-            and any(within_nominal(cohort, needed) for cohort in below)
+            and any(all(c.usage.get(fr, 0) <= c.subtree.get(fr, 0) for fr in needed) for c in below)
         )
 
     def _allowed(self, candidate: Candidate) -> bool:

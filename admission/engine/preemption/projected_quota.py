@@ -21,14 +21,19 @@ from admission.engine.queue.queueing_hints import FreeOf
 
 @dataclass(frozen=True, slots=True)
 class _Shift:
-    """Changes in one cohort tree: usage by queue, and the workloads that will be gone as (queue, priority, usage)."""
+    """Changes in one cohort tree: usage by queue, the part of it that is kept for pending workloads, and the workloads that
+    will be gone as (queue, priority, usage).
+    """
 
     usage: dict[str, dict[FlavorResource, int]] = field(default_factory=dict)
+    waiting: dict[str, dict[FlavorResource, int]] = field(default_factory=dict)
     usage_by_priority: list[tuple[str, int, dict[FlavorResource, int]]] = field(default_factory=list)
 
     def apply(self, ledger: Ledger) -> None:
         for queue, usage in self.usage.items():
             ledger.quota.add(queue, usage)
+        for queue, usage in self.waiting.items():
+            ledger.quota.wait(queue, usage)
         for queue, priority, usage in self.usage_by_priority:
             ledger.usage_by_priority.add(queue, priority, usage, -1)
 
@@ -54,19 +59,17 @@ class ProjectedQuota:
         for key in keys - self.leaving:
             workload, admission = self._ledger.workload(key), self._ledger.admission(key)
             if workload is not None and admission is not None:
-                self._take(admission.cluster_queue, self._ledger.returned(key, admission), -1)
+                usage = self._shift(admission.cluster_queue).usage
+                _add(usage, admission.cluster_queue, self._ledger.returned(key, admission), -1)
                 gone = (admission.cluster_queue, workload.lowest_priority, self._ledger.taken(key, admission))
                 self._shift(admission.cluster_queue).usage_by_priority.append(gone)
         self.leaving |= keys
 
     def take(self, admission: Admission, sign: int = 1) -> None:
         """Charges the admission, or releases it with `sign` -1."""
-        self._take(admission.cluster_queue, admission.usage(), sign)
-
-    def _take(self, queue: str, amounts: Mapping[FlavorResource, int], sign: int) -> None:
-        usage = self._shift(queue).usage.setdefault(queue, {})
-        for fr, amount in amounts.items():
-            usage[fr] = usage.get(fr, 0) + sign * amount
+        shift, name = self._shift(admission.cluster_queue), admission.cluster_queue
+        for sums in (shift.usage, shift.waiting):
+            _add(sums, name, admission.usage(), sign)
 
     def _shift(self, queue: str) -> _Shift:
         return self._trees.setdefault(self._ledger.quota.tree_of(queue), _Shift())
@@ -84,6 +87,14 @@ class ProjectedQuota:
         with self._ledger.trial():
             self.apply(queue)
             yield
+
+
+def _add(
+    sums: dict[str, dict[FlavorResource, int]], queue: str, amounts: Mapping[FlavorResource, int], sign: int
+) -> None:
+    usage = sums.setdefault(queue, {})
+    for fr, amount in amounts.items():
+        usage[fr] = usage.get(fr, 0) + sign * amount
 
 
 def reclaimable_beside(ledger: Ledger, reservations: Iterable[tuple[Workload, CapacityReservation]]) -> FreeOf:

@@ -22,7 +22,8 @@ NO_QUOTA = Quota(0)
 class QuotaNode:
     """A ClusterQueue or Cohort. `declared` means that an object of that name exists; else its members or usage imply it.
 
-    `wants` is the declared parent cohort; `parent` is the effective link, None at a root and on a cycle.
+    `wants` is the declared parent cohort; `parent` is the effective link, None at a root and on a cycle. `waiting` is the
+    part of a queue's usage that is kept for pending workloads; `awaited` are the children below which there is some.
     """
 
     name: str
@@ -35,6 +36,8 @@ class QuotaNode:
     usage: Sums = field(default_factory=dict)
     queues: set[QuotaNode] = field(default_factory=set)
     cohorts: set[QuotaNode] = field(default_factory=set)
+    waiting: Sums = field(default_factory=dict)
+    awaited: set[QuotaNode] = field(default_factory=set)
 
     def quota(self, fr: FlavorResource) -> Quota:
         """Returns the node's own quota of the flavor's resource."""
@@ -124,6 +127,35 @@ def use(node: QuotaNode | None, fr: FlavorResource, amount: int) -> None:
         node = node.parent
 
 
+def wait(node: QuotaNode, fr: FlavorResource, amount: int) -> None:
+    """Counts this part of the queue's usage as kept for pending workloads; a negative amount counts it no longer."""
+    bump(node.waiting, fr, amount)
+    _note_waiting(node)
+
+
+def _note_waiting(node: QuotaNode) -> None:
+    while node.parent is not None:
+        if node.waiting or node.awaited:
+            node.parent.awaited.add(node)
+        else:
+            node.parent.awaited.discard(node)
+        node = node.parent
+
+
+def admitted(node: QuotaNode, fr: FlavorResource) -> int:
+    """Returns the node's usage without what is kept for pending workloads."""
+    used = node.usage.get(fr, 0)
+    return used - _waiting(node, fr) if node.waiting or node.awaited else used
+
+
+def _waiting(node: QuotaNode, fr: FlavorResource) -> int:
+    total = node.waiting.get(fr, 0)
+    for child in node.awaited:
+        beyond = child.usage.get(fr, 0) - held_back(child, fr)
+        total += max(0, beyond) - max(0, beyond - _waiting(child, fr))
+    return total
+
+
 def _pass_up(node: QuotaNode, sign: int) -> None:
     for fr in node.subtree.keys() | node.usage.keys():
         quota, usage = contribution(node, fr)
@@ -143,7 +175,11 @@ def set_quotas(node: QuotaNode, quotas: Mapping[FlavorResource, Quota]) -> None:
 def set_parent(node: QuotaNode, parent: QuotaNode | None) -> None:
     """Moves the node with its subtree. The caller updates the parents' sets of children."""
     _pass_up(node, -1)
+    if node.parent is not None:
+        node.parent.awaited.discard(node)
+        _note_waiting(node.parent)
     node.parent = parent
+    _note_waiting(node)
     _pass_up(node, +1)
 
 

@@ -167,6 +167,17 @@ class QuotaTree:
             self._journal.record(partial(self._charge, queue, usage, +1))
         self._charge(queue, usage, -1)
 
+    def wait(self, queue: str, usage: Usage, sign: int = 1) -> None:
+        """Counts this part of the queue's charged usage as kept for pending workloads; with `sign` -1, no longer."""
+        if self._journal.recording:
+            self._journal.record(partial(self._wait, queue, usage, -sign))
+        self._wait(queue, usage, sign)
+
+    def _wait(self, queue: str, usage: Usage, sign: int) -> None:
+        if (node := self._queues.get(queue)) is not None:
+            for fr, amount in usage.items():
+                cohorts.wait(node, fr, sign * amount)
+
     def _charge(self, queue: str, usage: Usage, sign: int) -> None:
         node = self._queues.setdefault(queue, QuotaNode(queue))
         for fr, amount in usage.items():

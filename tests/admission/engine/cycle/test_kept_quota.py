@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from admission.engine.decision import Preempt
@@ -10,10 +12,10 @@ from admission.engine.explain.cycle_decision import DecisionInputs
 from admission.engine.explain.explain import explain
 from admission.engine.explain.explanation import Verdict
 from admission.engine.explain.wording import headline
-from admission.engine.model import ClusterQueue, Flavor, PreemptionPolicy
+from admission.engine.model import ClusterQueue, Flavor, PodSet, PreemptionPolicy, QueueingStrategy, Workload
 from admission.engine.reasons import Reason
-from tests.admission.engine.builders import STRICT, admitted, host, queue, racks, waits, workload
-from tests.admission.engine.cycle.evicting_cluster import Evicting, evicting, running
+from tests.admission.engine.builders import BEST, CPU, STRICT, admitted, group, host, queue, racks, waits, workload
+from tests.admission.engine.cycle.evicting_cluster import Evicting, evicting, preempted, running
 
 ANY = Flavor("any")
 LOWER = PreemptionPolicy(reclaim_within_cohort="LowerPriority", within_cluster_queue="LowerPriority")
@@ -142,3 +144,39 @@ def test_a_head_that_no_nodes_will_ever_hold_keeps_nothing() -> None:
     cluster = running(racks(), host("n", "r", 2), ours, theirs, first=[])
     cluster.tell(workload("head", 1, 3, to="ours", queued=1.0), workload("borrows", to="theirs", queued=2.0))
     assert admitted(cluster.cycle()) == ["borrows"]
+
+
+GPU, NONE = "gpu", PreemptionPolicy()
+
+
+def devices(name: str, cpus: int, policy: PreemptionPolicy = NONE) -> ClusterQueue:
+    """A queue of cohort `all` with so many cpus and devices without end."""
+    return ClusterQueue(name, (group({"tas": {"cpu": cpus * CPU, GPU: 100}}),), "all", preemption=policy)
+
+
+def asks(key: str, to: str, priority: int, pods: int, cpus: int, gpus: int, queued: float = 0.0) -> Workload:
+    """A workload of pods with devices."""
+    pod_set = PodSet("main", pods, {"cpu": cpus * CPU, **({GPU: gpus} if gpus else {})})
+    return replace(workload(key, to=to, priority=priority, queued=queued), pod_sets=(pod_set,))
+
+
+@pytest.mark.parametrize("strategy", [STRICT, BEST], ids=["quota is kept", "nothing is kept"])
+def test_nobody_is_evicted_because_quota_is_kept_for_the_head_of_its_queue(strategy: QueueingStrategy) -> None:
+    """`mine` stays within its queue's own quota: only with what its head waits for does the queue exceed it."""
+    greedy = PreemptionPolicy("Any", "LowerPriority", "LowerPriority")
+    owner = replace(devices("owner", 2, PreemptionPolicy("LowerPriority")), strategy=strategy)
+    nodes = [replace(host("g", "r", 4), allocatable={"cpu": 4 * CPU, GPU: 2, "pods": 110}), host("h", "r", 16)]
+    here = running(
+        racks(),
+        *nodes,
+        owner,
+        devices("other", 4, greedy),
+        devices("lender", 10),
+        first=[asks("mine", "owner", 3, 1, 1, 2), asks("low", "other", 0, 4, 1, 0, 1.0)],
+    )
+    here.tell(asks("head", "owner", 2, 2, 2, 1, 2.0))
+    here.cycle()
+    here.tell(asks("taker", "other", 1, 1, 2, 2, 3.0))
+    assert preempted(here.cycle()) == {}
+    here.finish("mine")
+    assert admitted(here.cycle()) != []

@@ -11,7 +11,9 @@ from admission.engine.decision import PreemptionReason, Proof
 from admission.engine.flavors.assign import Mode
 from admission.engine.model import BoundPod, Cohort, PreemptionPolicy, Profile, TopologyRequest
 from admission.engine.preemption.preemptor import Preemptor
+from admission.engine.preemption.projected_quota import ProjectedQuota
 from admission.engine.preemption.wording import eviction_message, path, preempted_event
+from admission.engine.quota.fairness import FairSharingRules
 from tests.admission.engine.builders import CPU, HOST
 from tests.admission.engine.preemption.small_clusters import (
     LOWER,
@@ -219,3 +221,20 @@ def test_messages_name_the_preemptor_the_right_and_both_places() -> None:
     )
     assert path(ledger.quota, "alone") == "/alone"
     assert "effective priority: 10 (base: 10, boost: 0)" in preempted_event(head, head, "a")
+
+
+@pytest.mark.parametrize("policy", [RECLAIM, replace(RECLAIM, elastic=True)], ids=["cluster queues", "elastic quotas"])
+@pytest.mark.parametrize("sharing", [None, FairSharingRules()], ids=["by borrowing", "by shares"])
+def test_nobody_is_evicted_because_its_queue_will_use_more_when_a_preemptor_starts(
+    policy: PreemptionPolicy, sharing: FairSharingRules | None
+) -> None:
+    """Queue b runs within its quota; a deferred reservation of b borrows the rest of the cohort's."""
+    queues = own(4, policy, cohort="all"), own(4, policy, "b", "all")
+    ledger = cluster({"mine": RunningWorkload({"h0": 4}, queue="b")}, *queues)
+    reserved, mine = ProjectedQuota(ledger), ledger.admission("mine")
+    assert mine is not None
+    reserved.take(mine)
+    with reserved.held("a"):
+        assert victims(ledger, 4, 1, sharing=sharing) == []
+    ledger.apply(replace(ledger.workload("mine") or pytest.fail("gone"), key="more", uid="more"))
+    assert victims(ledger, 4, 1, sharing=sharing) != [], "as soon as it runs"
