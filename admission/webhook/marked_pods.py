@@ -14,7 +14,7 @@ from admission.webhook import owners
 from admission.webhook.fields import IMMUTABLE, Errors, FieldError, FieldPath, forbidden, invalid
 from admission.webhook.jobs import annotations_of, labels_of
 from admission.webhook.lookups import Lookups
-from admission.webhook.marks import IDENTITY, closed_gates
+from admission.webhook.marks import IDENTITY, closed_gates, is_marked
 from admission.webhook.rules import ReviewRules, is_cluster_controller
 from api import names
 
@@ -62,7 +62,7 @@ def _leaves_its_owner(old: Pod, new: Pod) -> Iterator[FieldError]:
 
     Labels with a prefix belong to the software that the prefix names: controllers find their pods by them.
     """
-    if names.PODSET_LABEL not in labels_of(old):
+    if not is_marked(old):
         return
     if owners.controllers(old) != owners.controllers(new):
         text = "a pod of an admitted job stays with its owner: the pod counts until it has ended"

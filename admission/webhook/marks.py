@@ -36,6 +36,11 @@ def marks_of(obj: Obj) -> dict[str, str]:
     return found
 
 
+def is_marked(obj: Obj) -> bool:
+    """Reports whether a pod or template states a part of an identity."""
+    return bool(marks_of(obj))
+
+
 def closed_gates(pod: Obj) -> frozenset[str]:
     """Returns the names of Stowage's gates that the pod or template has."""
     given = (pod.get("spec") or {}).get("schedulingGates") or ()

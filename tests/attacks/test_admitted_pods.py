@@ -124,6 +124,36 @@ async def test_whose_pod_it_is_stays(
     await refused(battlefield, pod, {"metadata": {part: {key: value}}}, f"[{key}]", PatchKind.MERGE)
 
 
+@pytest_asyncio.fixture(loop_scope="package")
+async def stray(battlefield: Battlefield) -> AsyncIterator[str]:
+    """A pod of the tenant's that no queue holds; he put the gate of queued pods into it himself."""
+    spec = {**battlefield.site.template()["spec"], "schedulingGates": [{"name": TOPOLOGY_GATE}]}
+    await battlefield.create(PODS, {"metadata": {"name": "stray"}, "spec": spec})
+    yield "stray"
+    await battlefield.site.remove(PODS, "stray")
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        pytest.param({"annotations": {TOPOLOGY_WORKLOAD: "{workload}", TOPOLOGY_PODSET: "main"}}, id="as-it-was"),
+        pytest.param({"annotations": {WORKLOAD_ANNOTATION: "{workload}"}}, id="annotation"),
+        pytest.param({"annotations": {WORKLOAD_SLICE_NAME: "{workload}"}}, id="slice"),
+        pytest.param(
+            {"annotations": {WORKLOAD_ANNOTATION: "{workload}"}, "labels": {PODSET_LABEL: "main"}}, id="with-its-label"
+        ),
+    ],
+)
+async def test_a_pod_without_a_queue_gets_no_place_of_an_admitted_job(
+    battlefield: Battlefield, stray: str, body: Any
+) -> None:
+    """Its gate would be opened in place of one of the job's pods."""
+    workload = (await waiting(battlefield))[0]["metadata"]["annotations"][WORKLOAD_ANNOTATION]
+    marks = {key: text.format(workload=workload) for key, text in body["annotations"].items()}
+    pod = {"metadata": {"name": stray}}
+    await refused(battlefield, pod, {"metadata": {**body, "annotations": marks}}, next(iter(marks)), PatchKind.MERGE)
+
+
 async def test_a_pod_of_an_admitted_job_keeps_its_owner(battlefield: Battlefield) -> None:
     """Its Job would replace the pod, and both would run."""
     pod = (await battlefield.site.running(JOB, 8))[0]

@@ -16,6 +16,7 @@ import yaml
 from admission.controllers.sakkara.output_record import RECORD, WRITTEN
 from admission.integrations.job_kind_errors import NO_JOBS
 from admission.settings import AdmissionSettings
+from admission.webhook import marks
 from admission.webhook.declared_rules import OPERATIONS
 from admission.webhook.endpoints import MUTATE_DECLARED, MUTATING, NOTICE_UNMANAGED, VALIDATE_DECLARED, VALIDATING
 from api import names
@@ -172,6 +173,13 @@ def test_strangers_never_depend_on_us(verb: str) -> None:
             if everywhere and "Exists" not in named.values():
                 told = " ".join(condition["name"] for condition in hook["matchConditions"])
                 assert re.search("names-a-gang|names-a-workload|is-part-of", told), "only what names something of ours"
+
+
+def test_updates_of_pods_with_any_of_our_gates_or_marks_are_reviewed() -> None:
+    """By label where there is one; else the API server looks for each gate and annotation by its name."""
+    (hook,) = (hook for hook in hooks("validating") if hook["name"] == "vpod-marked.stowage.dev")
+    told = " ".join(condition["expression"] for condition in hook["matchConditions"])
+    assert set(re.findall(r"'(kueue[^']*)'", told)) == {*marks.GATES, *marks.IDENTITY}
 
 
 def test_names_of_webhooks_are_unique() -> None:

@@ -48,6 +48,21 @@ def queued() -> Obj:
     return pod
 
 
+def without_pod_set(*gates: str) -> Obj:
+    """As made by an older version: its annotations alone name its Workload."""
+    pod = a_pod(*gates)
+    del pod["metadata"]["labels"][names.PODSET_LABEL]
+    return pod
+
+
+def unmarked(*gates: str) -> Obj:
+    """A user's own pod, which no queue holds."""
+    return {
+        "metadata": {"name": "p", "namespace": "ns"},
+        "spec": {"schedulingGates": [{"name": gate} for gate in gates]},
+    }
+
+
 def updated(old: Obj, edit: Edit, user: str = "tenant") -> Request:
     new = copy.deepcopy(old)
     edit(new)
@@ -84,6 +99,19 @@ TAKE_A_RIGHT = (
         names.WORKLOAD_SLICE_NAME,
         id="a-mark-that-is-new",
     ),
+    pytest.param(
+        without_pod_set(), labelled({names.CONTROLLER_UID_LABEL: "v"}), names.CONTROLLER_UID_LABEL, id="older-selector"
+    ),
+    pytest.param(
+        without_pod_set(), lambda p: p["metadata"].pop("ownerReferences"), "ownerReferences", id="older-no-owner"
+    ),
+    pytest.param(
+        unmarked(),
+        lambda p: p["metadata"].update(annotations={names.WORKLOAD_ANNOTATION: "w"}),
+        names.WORKLOAD_ANNOTATION,
+        id="a-mark-on-a-stranger",
+    ),
+    pytest.param(unmarked(names.TOPOLOGY_GATE), lambda p: p["spec"].pop("schedulingGates"), "Gates", id="gate-of-a-stranger"),
     pytest.param(a_pod(*GATES), lambda p: p["spec"].update(nodeSelector={"rack": "r"}), "nodeSelector[rack]", id="level"),
     pytest.param(a_pod(*GATES), lambda p: p["spec"].update(nodeSelector={"pool": "b"}), "nodeSelector[pool]", id="flavor"),
 )  # fmt: skip
