@@ -1,8 +1,9 @@
 """apps/v1 Deployment: not admitted itself; its pods are admitted one by one. Pure; endpoints.py calls it.
 
 The webhook copies the Deployment's queue and priority class to its pod template, so that each pod queues by itself. An
-annotation there names the Deployment as the parent: such a pod needs no finalizer, because the Deployment replaces it. Pods
-of a gang do need the finalizer, which shows that a lost member had been bound, so their template gets only the queue.
+annotation there names the Deployment as the parent: such a pod needs no finalizer, because the Deployment replaces it. Kueue
+passes over a pod without the managed label, and writes that into the template too. Pods of a gang do need the finalizer, which
+shows that a lost member had been bound, so their template gets only the queue.
 Changing the queue rolls the Deployment over, as any change of its template does.
 """
 
@@ -28,8 +29,13 @@ _QUEUE: Final = FieldPath("metadata").child("labels").key(names.QUEUE_NAME_LABEL
 _PROPAGATED: Final = (names.QUEUE_NAME_LABEL, names.PRIORITY_CLASS_LABEL)
 
 
-def set_defaults(deployment: Deployment, namespace: str, lookups: Lookups, rules: ReviewRules) -> None:
-    """Completes a Deployment in place on creation or update; leaves one without a queue name unchanged."""
+def set_defaults(
+    deployment: Deployment, old: Mapping[str, Any], namespace: str, lookups: Lookups, rules: ReviewRules
+) -> None:
+    """Completes a Deployment in place on creation or update; leaves one without a queue name unchanged.
+
+    A template that an earlier release marked stays until it changes anyway: the label alone would restart all pods.
+    """
     if not queue_name(deployment) or not in_managed_namespace(namespace, lookups, rules):
         return
     template = deployment.setdefault("spec", {}).setdefault("template", {})
@@ -37,6 +43,8 @@ def set_defaults(deployment: Deployment, namespace: str, lookups: Lookups, rules
     _add(template, "labels", {key: own[key] for key in _PROPAGATED if key in own})
     if gangs.reading(template, namespace).gang is None:
         _add(template, "annotations", {names.POD_SUSPENDING_PARENT: FRAMEWORK})
+        if template != (old.get("spec") or {}).get("template"):
+            _add(template, "labels", {names.MANAGED_LABEL: "true"})
     schedulers.take_over_templates(templates(deployment), rules)
 
 

@@ -362,7 +362,7 @@ ENDPOINTS: Final = (
         at_once=True,
         restricted=_pod_changed_by_hand,
     ),
-    Endpoint(resources.DEPLOYMENTS, _completed_by(deployment.set_defaults), _validate_deployment, updates=True),
+    Endpoint(resources.DEPLOYMENTS, _set_completed_by(deployment.set_defaults), _validate_deployment, updates=True),
     *(
         Endpoint(resource, _set_completed_by(kind.set_defaults), _set_judged_by(kind.validate), updates=True)
         for resource, kind in (

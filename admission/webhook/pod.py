@@ -77,8 +77,10 @@ def set_defaults(pod: Pod, namespace: str, lookups: Lookups, rules: ReviewRules,
     marks.remove(pod)
     if (named := default_priority_class(pod, lookups)) is not None:
         _metadata(pod, "labels")[names.PRIORITY_CLASS_LABEL] = named
-    if names.POD_SUSPENDING_PARENT not in annotations_of(pod):
+    parent = annotations_of(pod).get(names.POD_SUSPENDING_PARENT)
+    if parent in (None, DEPLOYMENT):  # pods of sets get it with their group
         _metadata(pod, "labels")[names.MANAGED_LABEL] = "true"
+    if parent is None:
         kept = pod["metadata"].get("finalizers") or []
         if names.MANAGED_FINALIZER not in kept:
             pod["metadata"]["finalizers"] = [*kept, names.MANAGED_FINALIZER]

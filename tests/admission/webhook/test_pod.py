@@ -175,9 +175,48 @@ def test_a_deployment_hands_queue_and_class_to_its_pods(operation: str) -> None:
         MUTATE_DEPLOYMENT, a_deployment(labels={names.PRIORITY_CLASS_LABEL: "high"}), operation=operation, old={}
     )
     meta = found["spec"]["template"]["metadata"]
-    assert meta["labels"] == {"app": "web", names.QUEUE_NAME_LABEL: "team", names.PRIORITY_CLASS_LABEL: "high"}
+    assert meta["labels"] == {
+        "app": "web",
+        names.MANAGED_LABEL: "true",
+        names.QUEUE_NAME_LABEL: "team",
+        names.PRIORITY_CLASS_LABEL: "high",
+    }
     pod = made(MUTATE, {"metadata": {"name": "p", **meta}, "spec": found["spec"]["template"]["spec"]})
     assert pod["spec"]["schedulingGates"] == GATES
+    assert "finalizers" not in pod["metadata"]
+
+
+def of_an_earlier_release() -> Obj:
+    deployment = a_deployment()
+    deployment["spec"]["template"]["metadata"] = {
+        "labels": {"app": "web", names.QUEUE_NAME_LABEL: "team"},
+        "annotations": {names.POD_SUSPENDING_PARENT: "deployment"},
+    }
+    return deployment
+
+
+def test_a_deployment_of_an_earlier_release_is_marked_for_kueue_with_its_next_rollout() -> None:
+    """A change of the template for the mark alone would restart all of its pods."""
+    stored, asked = of_an_earlier_release(), of_an_earlier_release()
+    asked["metadata"]["annotations"] = {"team": "ours"}
+    assert made(MUTATE_DEPLOYMENT, asked, operation="UPDATE", old=stored) == asked
+    asked["spec"]["template"]["spec"]["containers"][0]["image"] = "new"
+    template = made(MUTATE_DEPLOYMENT, asked, operation="UPDATE", old=stored)["spec"]["template"]
+    assert template["metadata"]["labels"][names.MANAGED_LABEL] == "true"
+
+
+def test_a_deployments_mark_is_kept_when_a_manifest_without_it_is_applied() -> None:
+    stored = made(MUTATE_DEPLOYMENT, a_deployment())
+    again = made(MUTATE_DEPLOYMENT, a_deployment(), operation="UPDATE", old=stored)
+    assert again["spec"]["template"] == stored["spec"]["template"]
+
+
+@pytest.mark.parametrize("annotations", [{names.POD_SUSPENDING_PARENT: "deployment"}, {}])
+def test_kueue_can_take_over_a_pod_of_any_deployment(annotations: dict[str, str]) -> None:
+    """It passes over pods without the managed label; with `{}` the namespace's default queue made the pod queue."""
+    labels = {names.QUEUE_NAME_LABEL: "team"} if annotations else {}
+    pod = made(MUTATE, a_pod(labels, annotations, owner="apps/v1/ReplicaSet"), lookups(default_queue=True))
+    assert pod["metadata"]["labels"][names.MANAGED_LABEL] == "true"
     assert "finalizers" not in pod["metadata"]
 
 
