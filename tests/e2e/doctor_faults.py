@@ -188,6 +188,7 @@ MISSPELT = {
     "metadata": {"name": "misspelt", "namespace": "default", "labels": {f"{GROUP}/queue-name": "reserch"}},
     "spec": {"template": pod_template()},
 }
+UNCHECKED = {"admissionChecks": [{"name": "machines"}]}
 FIRST_QUOTA = "/spec/resourceGroups/0/flavors/0"
 HELD = {"spec": {"holderIdentity": "ghost", "leaseDurationSeconds": 3600}}
 CASES = [
@@ -384,6 +385,12 @@ CASES = [
         "cohorts-alone",
         "ClusterQueue services",
         id="a cohort's name refers to nothing",
+    ),
+    pytest.param(
+        patch("clusterqueue", "services", {"spec": {"admissionChecksStrategy": UNCHECKED}}),
+        "queues-without-checks",
+        "ClusterQueue services",
+        id="an admission check's name refers to nothing",
     ),
     pytest.param(
         creates(MISSPELT), "workloads-without-queue", "Job default/misspelt", id="a queue's name refers to nothing"

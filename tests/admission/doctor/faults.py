@@ -177,6 +177,20 @@ def merged(kind: str, name: str, spec: Obj) -> str:
     return shlex.join(["kubectl", "patch", kind, name, "--type=merge", "-p", json.dumps({"spec": spec})])
 
 
+STRATEGY = "admissionChecksStrategy"
+
+
+def checked(name: str, *known: str, flavors: list[str] | None = None) -> View:
+    """A queue names an AdmissionCheck, for flavors if some are said; these checks exist."""
+
+    def change(objects: Objects) -> None:
+        rule = {"name": name, **({"onFlavors": flavors} if flavors else {})}
+        of(objects, kinds.CLUSTER_QUEUES, "services")["spec"][STRATEGY] = {"admissionChecks": [rule]}
+        objects[kinds.ADMISSION_CHECKS] = [named(each, {"controllerName": "example.com/c"}) for each in known]
+
+    return with_(change)
+
+
 GROUP_0 = "/spec/resourceGroups/0"
 
 
@@ -261,6 +275,28 @@ CASES: dict[str, Case] = {
         add(kinds.COHORTS, named("all", {"parentName": "top"}) | {"kind": "Cohort"}),
         "cohorts-alone",
         merged("cohort", "all", {"parentName": None}),
+    ),
+    "an admission check's name is misspelt": (
+        checked("machine", "machines"),
+        "queues-without-checks",
+        merged("clusterqueue", "services", {STRATEGY: {"admissionChecks": [{"name": "machines"}]}}),
+    ),
+    "the admission check of a queue does not exist": (
+        checked("machines"),
+        "queues-without-checks",
+        merged("clusterqueue", "services", {STRATEGY: None}),
+    ),
+    "an admission check is for a flavor whose name is misspelt": (
+        checked("machines", "machines", flavors=["servers"]),
+        "queues-without-checks",
+        merged(
+            "clusterqueue", "services", {STRATEGY: {"admissionChecks": [{"name": "machines", "onFlavors": ["serve"]}]}}
+        ),
+    ),
+    "an admission check is for no flavor of its queue": (
+        checked("machines", "machines", flavors=["x"]),
+        "queues-without-checks",
+        f"# in spec.{STRATEGY} of the ClusterQueue services",
     ),
     "a job names a queue that does not exist": (
         add(kinds.WORKLOADS, asking("reserch"), owners={JOB: frozenset(("u1",))}),
