@@ -204,7 +204,9 @@ class ClusterView:
             return None
         of_class = refusal(workload, self.runtime_classes.objects)
         of_volumes = of_class or self.volumes.refusal(workload)
-        contradicts = contradiction(workload, lambda: self._implies_topology(workload))
+        contradicts = contradiction(
+            workload, lambda: self._implies_topology(workload), lambda: any(self._topologies_of(workload))
+        )
         return contradicts or of_volumes or self.devices.refusal(workload) or self._refusal_by_name(workload)
 
     def _refusal_by_name(self, workload: Workload) -> tuple[str, str] | None:
@@ -217,11 +219,16 @@ class ClusterView:
 
     def _implies_topology(self, workload: Workload) -> bool:
         """Reports whether all flavors of the Workload's ClusterQueue have a topology."""
+        aware = self._topologies_of(workload)
+        return bool(aware) and all(aware)
+
+    def _topologies_of(self, workload: Workload) -> list[bool]:
+        """Tells of each flavor of the Workload's ClusterQueue whether it has a topology."""
         local = self.local_queue_of(workload)
         queue = self.cluster_queues.objects.get(local.spec.cluster_queue) if local else None
         groups = queue.spec.resource_groups if queue is not None else ()
         flavors = [self.flavors.objects.get(flavor.name) for group in groups for flavor in group.flavors]
-        return bool(flavors) and all(flavor is not None and flavor.topology_aware for flavor in flavors)
+        return [flavor is not None and flavor.topology_aware for flavor in flavors]
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,8 @@ from admission.controllers.actions import PatchWorkload, PlannedEvent
 from admission.controllers.jobs.context import JobContext, JobOptions
 from admission.controllers.jobs.elastic import first_request, is_elastic, pod_sets_of
 from admission.controllers.jobs.equivalence import normal
-from admission.integrations.base import Job, JobIntegration, as_prioritized
+from admission.integrations.base import Job, JobIntegration, as_prioritized, as_selective
+from admission.integrations.exclusive import EXCLUSIVE, exclusive_annotations
 from admission.integrations.names import workload_name
 from api import moves, names
 from api.errors import StowageError
@@ -92,7 +93,7 @@ def composed(job: Job, kind: JobIntegration, context: JobContext, extra: str = "
         "owner_references": (owner_reference(job, kind),),
     }
     elastic = {names.ELASTIC_JOB: "true"} if is_elastic(job, kind, options) else {}
-    if copied := {**copied_annotations(job, context), **elastic}:
+    if copied := {**copied_annotations(job, context, kind), **elastic}:
         fields["annotations"] = copied
     pod_sets = first_request(job, kind, pod_sets_of(job, kind, options), options)
     return Workload(metadata=ObjectMeta(**fields), spec=wanted_spec(job, kind, pod_sets, context))
@@ -103,10 +104,16 @@ def uid_label(uid: str) -> dict[str, str]:
     return {names.JOB_UID_LABEL: uid} if _LABEL_VALUE.fullmatch(uid) else {}
 
 
-def copied_annotations(job: Job, context: JobContext) -> dict[str, str]:
-    """Returns the job's annotations that are copied to its Workload."""
+def copied_annotations(job: Job, context: JobContext, kind: JobIntegration | None = None) -> dict[str, str]:
+    """Returns the annotations of the job, and of its parts, that are copied to its Workload."""
     keys = {*_COPIED, *_COPIED_ONCE, *context.options.annotation_keys_to_copy}
-    return {k: v for k, v in annotations_of(job).items() if k in keys or k.startswith(_COPIED_PREFIX)}
+    own = {k: v for k, v in annotations_of(job).items() if k in keys or k.startswith(_COPIED_PREFIX)}
+    return {**own, **_exclusive(job, kind)}
+
+
+def _exclusive(job: Job, kind: JobIntegration | None) -> dict[str, str]:
+    selective = as_selective(kind) if kind is not None else None
+    return exclusive_annotations(job, selective.reference(job) if selective is not None else None)
 
 
 def copied_labels(given: Mapping[str, str], context: JobContext) -> dict[str, str]:
@@ -195,7 +202,9 @@ def _template_class(pod_sets: tuple[PodSet, ...]) -> str:
     return next((name for name in found if name), "")
 
 
-def spec_patch(workload: Workload, job: Job, wanted: WorkloadSpec) -> dict[str, Any]:
+def spec_patch(
+    workload: Workload, job: Job, wanted: WorkloadSpec, kind: JobIntegration | None = None
+) -> dict[str, Any]:
     """Returns the merge patch that updates the Workload's metadata and spec to the job's; empty if they are equal."""
     old, new = workload.spec.to_wire(), wanted.to_wire()
     # Fields that the job does not set, such as active, keep their values.
@@ -204,14 +213,19 @@ def spec_patch(workload: Workload, job: Job, wanted: WorkloadSpec) -> dict[str, 
     if "podSets" in spec and normal(old.get("podSets")) == normal(new["podSets"]):
         del spec["podSets"]
     patch: dict[str, Any] = {"spec": spec} if spec else {}
-    if changed := changed_annotations(workload, job, _COPIED):
+    exclusive = _differing(workload, _exclusive(job, kind), EXCLUSIVE)
+    if changed := {**changed_annotations(workload, job, _COPIED), **exclusive}:
         patch["metadata"] = {"annotations": changed}
     return patch
 
 
 def changed_annotations(workload: Workload, job: Job, keys: Iterable[str]) -> dict[str, str | None]:
     """Returns the job's values of those keys that its Workload has otherwise; None for what the job no longer has."""
-    wanted, copied = annotations_of(job), workload.metadata.annotations
+    return _differing(workload, annotations_of(job), keys)
+
+
+def _differing(workload: Workload, wanted: Mapping[str, str], keys: Iterable[str]) -> dict[str, str | None]:
+    copied = workload.metadata.annotations
     return {key: wanted.get(key) for key in keys if wanted.get(key) != copied.get(key)}
 
 

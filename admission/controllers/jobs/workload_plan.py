@@ -101,7 +101,7 @@ class WorkloadPlanner:
     def updated_to(self, workload: Workload, requested: tuple[PodSet, ...]) -> JobPlan:
         """Updates a Workload without quota to these pod sets and the job's other settings. Raises PriorityClassMissing."""
         wanted = wanted_spec(self.job, self.kind, requested, self.context, workload.spec)
-        patch = spec_patch(workload, self.job, wanted)
+        patch = spec_patch(workload, self.job, wanted, self.kind)
         changed = patch.get("spec", {}).keys()
         text = f"Updated not matching Workload for suspended job: {workload.key}"
         if changed & {"priority", "priorityClassRef"} and ("podSets" not in changed or self.elastic):

@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 
 from admission.controllers.contradictions import contradiction
+from admission.integrations.exclusive import EXCLUSIVE
+from api.names import SLICE_REQUIRED_TOPOLOGY
 from tests.builders import workload
 
 FIELD = "spec.podSets[0].template.spec"
@@ -45,3 +47,22 @@ def test_a_named_node_contradicts_a_topology(request_: dict[str, Any] | None, im
 )
 def test_what_keeps_no_pod_off_a_node_is_no_matter(spec: dict[str, Any]) -> None:
     assert of(spec) is None
+
+
+@pytest.mark.parametrize("place", ["the job", "a pod template"])
+@pytest.mark.parametrize("key", EXCLUSIVE)
+def test_exclusive_topology_holds_a_workload_that_is_older_than_the_topology_of_its_queue(key: str, place: str) -> None:
+    workload_ = workload()
+    if place == "the job":
+        meta = workload_.metadata.model_copy(update={"annotations": {key: "rack"}})
+        workload_ = workload_.model_copy(update={"metadata": meta})
+    else:
+        [pod_set] = workload_.spec.pod_sets
+        template = {**pod_set.template, "metadata": {"annotations": {key: "rack"}}}
+        spec = workload_.spec.model_copy(update={"pod_sets": (pod_set.model_copy(update={"template": template}),)})
+        workload_ = workload_.model_copy(update={"spec": spec})
+    reason, message = contradiction(workload_, lambda: False, lambda: True) or ("", "")
+    assert reason == "Misconfigured"
+    assert message.startswith(f"annotation {key} is not supported with a topology")
+    assert SLICE_REQUIRED_TOPOLOGY in message
+    assert contradiction(workload_, lambda: False, lambda: False) is None
