@@ -70,14 +70,22 @@ def _no_auto(known: QueueLevels | None) -> str:
 
 
 def template_annotations(
-    metadata: FieldPath, given: Annotations, job: Annotations | None = None, *, multi_layer: bool = True
+    metadata: FieldPath,
+    given: Annotations,
+    job: Annotations | None = None,
+    *,
+    multi_layer: bool = True,
+    exact: bool = False,
 ) -> Errors:
-    """Returns the errors of a template's annotations `given`. `metadata` is the path of its metadata, `job` the job's own."""
+    """Returns the errors of a template's annotations `given`. `metadata` is the path of its metadata, `job` the job's own.
+
+    With `exact` (the profile that solves a placement group jointly), pod sets of a group may have slices.
+    """
     at = metadata.child("annotations")
     effective = effective_annotations(given, job)
     return [
         *_main(at, given),
-        *_group(at, given, effective),
+        *_group(at, given, effective, exact=exact),
         *_unconstrained(at, given),
         *_slice(at, given),
         *_constraints(at, given, multi_layer),
@@ -119,13 +127,15 @@ def _unconstrained(at: FieldPath, given: Annotations) -> Errors:
     return [invalid(at.key(names.UNCONSTRAINED_TOPOLOGY), value, "must be a boolean value")]
 
 
-def _group(at: FieldPath, given: Annotations, effective: Annotations) -> Errors:
+def _group(at: FieldPath, given: Annotations, effective: Annotations, *, exact: bool) -> Errors:
     name = given.get(names.PODSET_GROUP_NAME)
     if name is None:
         return []
     path = at.key(names.PODSET_GROUP_NAME)
     errors = [invalid(path, name, "must not be a number")] if name.isascii() and name.isdigit() else []
-    errors += _not_together_with(path, given, names.SLICE_SIZE, names.SLICE_REQUIRED_TOPOLOGY, names.SLICE_CONSTRAINTS)
+    if not exact:
+        slices = (names.SLICE_SIZE, names.SLICE_REQUIRED_TOPOLOGY, names.SLICE_CONSTRAINTS)
+        errors += _not_together_with(path, given, *slices)
     if names.PREFERRED_TOPOLOGY not in effective and names.REQUIRED_TOPOLOGY not in effective:
         neither = (
             f"may not be set when neither '{names.PREFERRED_TOPOLOGY}' nor '{names.REQUIRED_TOPOLOGY}' is specified"

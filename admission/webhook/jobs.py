@@ -148,7 +148,11 @@ def _topology(job: Job, templates: Sequence[Template], rules: ReviewRules, known
         errors += placement_annotations.refinements(template.metadata, template.annotations)
         errors += topology.first_forms(template.metadata, template.annotations, known)
         errors += topology.template_annotations(
-            template.metadata, template.annotations, annotations, multi_layer=rules.placement.multi_layer
+            template.metadata,
+            template.annotations,
+            annotations,
+            multi_layer=rules.placement.multi_layer,
+            exact=rules.exact,
         )
     if errors:
         return errors

@@ -28,7 +28,8 @@ def errors_of(obj: Mapping[str, Any], rules: ReviewRules, *, shared: bool = Fals
     given = annotations_of(dict(obj))
     errors = [*topology.first_forms(_METADATA, given, None), *placement_annotations.refinements(_METADATA, given)]
     errors += placement_annotations.profile(_METADATA, given)
-    errors += topology.template_annotations(_METADATA, given, multi_layer=rules.placement.multi_layer)
+    multi_layer, exact = rules.placement.multi_layer, rules.exact
+    errors += topology.template_annotations(_METADATA, given, multi_layer=multi_layer, exact=exact)
     return errors + _combinations(given, shared)
 
 

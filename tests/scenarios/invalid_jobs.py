@@ -334,6 +334,24 @@ GROUPS: tuple[InvalidRow, ...] = (
         ),
     ),
     row(
+        "group-with-slices-as-kueue-places-it",
+        WEBHOOK,
+        job(
+            {names.PLACEMENT_PROFILE: names.COMPATIBLE},
+            on_template={
+                names.REQUIRED_TOPOLOGY: BLOCK,
+                names.PODSET_GROUP_NAME: "pair",
+                names.SLICE_REQUIRED_TOPOLOGY: RACK,
+                names.SLICE_SIZE: "2",
+            },
+        ),
+        refused(
+            f"[{within(names.PODSET_GROUP_NAME)}: Forbidden: may not be set when '{names.SLICE_SIZE}' is specified, "
+            f"{within(names.PODSET_GROUP_NAME)}: Forbidden: may not be set when '{names.SLICE_REQUIRED_TOPOLOGY}' is "
+            "specified]"
+        ),
+    ),
+    row(
         "jobset-same-names",
         SERVER,
         jobset(None, ("a", 1, {}), ("a", 2, {})),

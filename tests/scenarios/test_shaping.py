@@ -11,6 +11,7 @@ import pytest
 from api import names
 from api.kube.resources import JOBSETS
 from api.meta import find_condition
+from api.workloads import MAX_POD_SETS
 from hack.controlplane.options import ClusterOptions
 from tests.scenarios.site import BLOCK, RACK, Site
 
@@ -89,6 +90,31 @@ async def test_three_pod_sets_of_one_group_share_one_rack(site: MakeSite) -> Non
     pods = await here.running("js", 9, jobset=True)
     assert await here.racks(pods) == {"b1/r2": 9}
     assert (await here.get_job("js", JOBSETS))["spec"]["suspend"] is False
+
+
+async def test_pod_sets_of_one_group_keep_whole_slices(site: MakeSite) -> None:
+    """Block b1 has room for all pods, but not for whole slices; the group goes to b2, each slice to a rack."""
+    here = site("sliced-group")
+    await here.open({"b1": {"r1": 1, "r2": 1, "r3": 1, "r4": 1}, "b2": {"r1": 2, "r2": 2}})
+    jobset = grouped(here.jobset("js", {"leader": (1, 1), "workers": (1, 10)}, {names.REQUIRE_TOPOLOGY: BLOCK}), "g")
+    slices = {names.SLICE_REQUIRED_TOPOLOGY: RACK, names.SLICE_SIZE: "5"}
+    workers = jobset["spec"]["replicatedJobs"][1]["template"]["spec"]
+    workers["completionMode"] = "Indexed"
+    workers["template"]["metadata"]["annotations"].update(slices)
+    await here.submit_jobset(jobset)
+    pods = await here.running("js", 11, jobset=True)
+    assert {rack.partition("/")[0] for rack in await here.racks(pods)} == {"b2"}
+    of_workers = [pod for pod in pods if "workers" in pod["metadata"]["name"]]
+    assert await ranks_by_rack(here, of_workers) == [[0, 1, 2, 3, 4], [5, 6, 7, 8, 9]]
+
+
+async def test_a_jobset_of_as_many_parts_as_a_workload_has_pod_sets_runs(site: MakeSite) -> None:
+    """One part more is refused with the limit: row jobset-19-jobs of invalid_jobs.py."""
+    here = site("many-parts")
+    await here.open({"b1": {"r1": 5}})
+    parts = {f"part{number}": (1, 1) for number in range(MAX_POD_SETS)}
+    await here.submit_jobset(here.jobset("js", parts, {names.REQUIRE_TOPOLOGY: RACK}))
+    await here.running("js", MAX_POD_SETS, jobset=True)
 
 
 async def test_story_a_two_partitions_on_racks_of_their_own_each_packed(site: MakeSite) -> None:

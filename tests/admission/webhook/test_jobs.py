@@ -273,6 +273,24 @@ def test_groups(counts: list[int], want: str) -> None:
     assert len(errors) == len(counts)
 
 
+@pytest.mark.parametrize(
+    "slices",
+    [
+        {names.SLICE_REQUIRED_TOPOLOGY: RACK, names.SLICE_SIZE: "2"},
+        {names.SLICE_CONSTRAINTS: f'[{{"topology": "{RACK}", "size": 2}}]'},
+    ],
+    ids=["slices", "layers"],
+)
+@pytest.mark.parametrize(("profile", "refused"), [(None, False), (names.COMPATIBLE, True)])
+def test_a_group_with_slices_runs_under_the_profile_that_solves_groups(
+    slices: dict[str, str], profile: str | None, refused: bool
+) -> None:
+    group = {names.PODSET_GROUP_NAME: "g", names.REQUIRED_TOPOLOGY: RACK}
+    given = jobset(None, leader=(1, 1, group), workers=(2, 4, {**group, **slices}))
+    details = {error.detail for error in validate_create(given, JOBSET, ReviewRules(profile=profile))}
+    assert details == ({f"may not be set when '{key}' is specified" for key in slices} if refused else set())
+
+
 # ---- change
 
 

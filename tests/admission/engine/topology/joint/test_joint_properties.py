@@ -118,16 +118,16 @@ def _just_enough(draw: st.DrawFn, racks: list[int], gangs: list[BruteGang]) -> l
 def _gang(draw: st.DrawFn, *, several: bool) -> BruteGang:
     level = draw(st.sampled_from([0, 1, 1, 1, 2]))
     required = draw(st.sampled_from([True, True, False]))
-    members = [draw(_wanted(level, slices=not several)) for _ in range(draw(st.integers(2, 3)) if several else 1)]
+    members = [draw(_wanted(level)) for _ in range(draw(st.integers(2, 3)) if several else 1)]
     if len(members) == 2:
-        members[0] = replace(members[0], count=1)
+        members[0] = replace(members[0], count=1, slices=None)
     return BruteGang(level, required, tuple(members))
 
 
 @st.composite
-def _wanted(draw: st.DrawFn, level: int, *, slices: bool) -> BruteRequest:
+def _wanted(draw: st.DrawFn, level: int) -> BruteRequest:
     need = draw(st.sampled_from(SHAPES))
-    if slices and draw(st.integers(0, 5)) == 0:
+    if draw(st.integers(0, 5)) == 0:
         return BruteRequest(draw(st.sampled_from([2, 4])), need, (draw(st.integers(level, 2)), 2))
     return BruteRequest(draw(st.integers(1, 5)), need, even=draw(st.integers(0, 7)) == 0)
 
