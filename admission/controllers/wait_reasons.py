@@ -17,13 +17,14 @@ from admission.controllers import conditions
 from admission.controllers.cluster_view import Views
 from admission.controllers.explainer import Explainer
 from admission.controllers.status import patch_status, written_reason
+from admission.controllers.waiting_pods import only_pod, reason_of_wait
 from admission.engine.explain.wording import NEVER
 from admission.engine.reasons import Reason
 from api.errors import NotFound
 from api.kube.client import Kube
-from api.kube.events import EventRecorder, ObjectRef, ref_to
+from api.kube.events import EventRecorder, ref_to
 from api.kube.reconcile import Reconciler
-from api.kube.resources import PODS, WORKLOADS
+from api.kube.resources import WORKLOADS
 from api.kube.store import Change, ChangeType
 from api.meta import find_condition, is_true
 from api.names import EXPLANATION, FINISHED, POD_SUSPENDING_PARENT, QUOTA_RESERVED
@@ -83,7 +84,7 @@ class WaitReporter:
         if workload is not None and not _is_written(workload, wait):
             since = self._now() - self._written.get(key, 0.0)
             period = max(self._period, len(self._waits) / NUMBERS_A_SECOND) if self._period else 0.0
-            patience = period - since if _reason(workload) == written_reason(wait.reason, wait.message) else 0.0
+            patience = period - since if reason_of_wait(workload) == written_reason(wait.reason, wait.message) else 0.0
             self.reconciler.add_after(key, max(_FIRST_DELAY, patience))
 
     def decided(self, key: str) -> str | None:
@@ -102,7 +103,7 @@ class WaitReporter:
     def _workload_changed(self, change: Change[Workload]) -> None:
         if change.type is ChangeType.DELETED:
             self.forget(change.key)
-        elif change.key in self._waits and _reason(change.object) == written_reason(
+        elif change.key in self._waits and reason_of_wait(change.object) == written_reason(
             Reason.PENDING_EVALUATION, conditions.NOT_EVALUATED
         ):
             # The workload may queue again, but a cycle decided before the watch showed that.
@@ -134,19 +135,11 @@ class WaitReporter:
             self._written[key] = self._now()
         self._views.workloads.observe(answer)
         reason = written_reason(wait.reason, wait.message)
-        if _reason(workload) != reason:
+        if reason_of_wait(workload) != reason:
             text = f"{wait.message}; {NEVER}" if wait.never else wait.message
             self._recorder.record(ref_to(WORKLOADS, workload), "Warning", reason, text)
-            if (pod := _only_pod(workload)) is not None:
+            if (pod := only_pod(workload)) is not None:
                 self._recorder.record(pod, "Warning", reason, text + _of_rollout(workload, wait.reason))
-
-
-def _only_pod(workload: Workload) -> ObjectRef | None:
-    """Returns the pod that queues by itself, or None: who looks at it sees a gate and no Workload."""
-    owners = workload.metadata.owner_references
-    if len(owners) != 1 or (owners[0].api_version, owners[0].kind) != (PODS.api_version, PODS.kind):
-        return None
-    return ObjectRef(PODS.api_version, PODS.kind, owners[0].name, workload.metadata.namespace or "", owners[0].uid)
 
 
 def _of_rollout(workload: Workload, reason: str) -> str:
@@ -163,12 +156,6 @@ def _cannot_run(workload: Workload, status: WorkloadStatus, now: float) -> Workl
     if before is not None and before.reason == Reason.CANNOT_RUN:
         return status
     return conditions.explained(status, Reason.CANNOT_RUN, NEVER, now, workload.metadata.generation)
-
-
-def _reason(workload: Workload) -> str | None:
-    """Returns the reason of QuotaReserved=False, or None."""
-    found = find_condition(workload.status.conditions, QUOTA_RESERVED)
-    return found.reason if found is not None and found.status == "False" else None
 
 
 def _is_written(workload: Workload, wait: WaitReason) -> bool:

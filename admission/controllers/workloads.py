@@ -17,6 +17,8 @@ from admission.controllers.cluster_view import BY_CLUSTER_QUEUE, BY_QUEUE, Views
 from admission.controllers.evictor import Evictor
 from admission.controllers.rounds import Rounds
 from admission.controllers.status import patch_status
+from admission.controllers.waiting_pods import only_pod, reason_of_wait
+from admission.engine.reasons import Reason
 from admission.integrations.owners import is_ours
 from api.errors import Conflict, NotFound
 from api.kube.client import Kube, PatchKind
@@ -197,6 +199,7 @@ class WorkloadController:
         about = ref_to(WORKLOADS, after)
         for event in result.events:
             self._recorder.record(about, event.type, event.reason, event.message)
+        self._tell_pod(before, after)
         admission = after.status.admission
         if (
             admission is None
@@ -211,6 +214,14 @@ class WorkloadController:
         )
         self._recorder.record(about, "Normal", "Admitted", text)
         metrics.ADMITTED.labels(admission.cluster_queue, ref.name if ref else "").inc()
+
+    def _tell_pod(self, before: Workload, after: Workload) -> None:
+        """Records on a pod that queues by itself what keeps its Workload out of the cycles."""
+        waits, pod = find_condition(after.status.conditions, QUOTA_RESERVED), only_pod(after)
+        reason = reason_of_wait(after)
+        if pod is None or waits is None or reason in (None, reason_of_wait(before), Reason.PENDING_EVALUATION):
+            return
+        self._recorder.record(pod, "Warning", waits.reason, waits.message)
 
     async def _deactivate(self, workload: Workload) -> None:
         """Deactivates the Workload; its eviction follows once the change is observed."""

@@ -353,6 +353,20 @@ async def test_a_pod_that_queues_by_itself_says_why_it_waits(site: MakeSite) -> 
     await eventually("the pod says why it waits", told)
 
 
+async def test_a_pod_of_a_missing_queue_says_so(site: MakeSite) -> None:
+    here = site("pod-no-queue")
+    await here.make(NAMESPACES, {"metadata": {"name": here.name}})
+    pod = a_pod(here, "lost")
+    pod["metadata"]["labels"][QUEUE_NAME_LABEL] = "misspelt"
+    await here.make(PODS, pod)
+
+    async def told() -> bool:
+        page = await here.kube.list(EVENTS, here.name, field_selector="involvedObject.name=lost")
+        return any(event["message"] == "LocalQueue misspelt doesn't exist" for event in page.items)
+
+    await eventually("the pod says that its queue is missing", told)
+
+
 @pytest.mark.parametrize(
     ("labels", "annotations", "field", "text"),
     [
