@@ -390,6 +390,8 @@ def dialects(shared: Shared, known: GangParts, decides: Deciding) -> ProcessPart
     """Builds the controllers of elastic quotas and of the results of Sakkara's groups."""
     views = shared.views
     quotas = {kind: OptionalInformer(shared.kube, kind) for kind in (ELASTIC_QUOTAS, SIGS_ELASTIC_QUOTAS)}
+    all_wait = shared.settings.manage_jobs_without_queue_name
+    elastic = ElasticQuotaController(shared.writer, views, quotas, shared.recorder, all_wait=all_wait)
     members: Informer[MemberPod] = Informer(shared.kube, PODS, read_member, label_selector=SAKKARA_GROUP_NAME)
     results = ResultController(
         shared.writer,
@@ -405,7 +407,7 @@ def dialects(shared: Shared, known: GangParts, decides: Deciding) -> ProcessPart
     return ProcessPart(
         (*quotas.values(), members),
         (
-            ("elastic quotas", ElasticQuotaController(shared.writer, views, quotas, shared.recorder).run),
+            ("elastic quotas", elastic.run),
             ("Sakkara's ConfigMaps", Reporter(views, known.described, shared.recorder).run),
             ("results of groups", results.run),
         ),

@@ -12,7 +12,7 @@ from admission.controllers import conditions
 from admission.engine.reasons import Reason
 from admission.integrations.owners import foreign_owner, managed_kinds
 from api.meta import find_condition
-from api.names import ADMISSION_GATED_BY, WAITING_FOR_REPLACEMENT_PODS, ReplacementReason
+from api.names import ADMISSION_GATED_BY, ELASTIC_QUOTA, WAITING_FOR_REPLACEMENT_PODS, ReplacementReason
 from api.queues import ClusterQueue, LocalQueue, StopPolicy
 from api.workloads import Workload
 
@@ -58,7 +58,8 @@ def blocker(workload: Workload, context: AdmissionContext) -> tuple[str, str] | 
         counted = lacking.reason == ReplacementReason.GANG_WAITING
         return Reason.SUSPENDED, lacking.message if counted else "Some pods need replacement"
     if context.local_queue is None:
-        return Reason.MISCONFIGURED, f"LocalQueue {queue} doesn't exist"
+        cause = ": the namespace has no ElasticQuota" if queue == ELASTIC_QUOTA else ""
+        return Reason.MISCONFIGURED, f"LocalQueue {queue} doesn't exist{cause}"
     if context.local_queue.spec.stop_policy is not StopPolicy.NONE:
         return Reason.SUSPENDED, f"LocalQueue {queue} is inactive"
     target = context.local_queue.spec.cluster_queue

@@ -37,6 +37,7 @@ class GangPod:
     over: bool = False
     role: str = ""
     requests: Requests = ()
+    queue: str = ""
 
 
 class _MemberMeta(msgspec.Struct, rename="camel"):
@@ -46,6 +47,7 @@ class _MemberMeta(msgspec.Struct, rename="camel"):
     resource_version: str = ""
     deletion_timestamp: str | None = None
     annotations: dict[str, str] = {}
+    labels: dict[str, str] = {}
 
 
 class _MemberSpec(msgspec.Struct, rename="camel"):
@@ -81,6 +83,7 @@ def read_member(data: bytes) -> GangPod:
         meta.deletion_timestamp is not None or pod.status.phase in ("Failed", "Succeeded"),
         role=intern(meta.annotations.get(names.ROLE_HASH, "")) if sakkara else "",
         requests=shape_of(msgspec.json.decode(pod.spec)).requests if sakkara else (),
+        queue=intern(meta.labels.get(names.QUEUE_NAME_LABEL, "")),
     )
 
 

@@ -48,8 +48,14 @@ def reading(pod: Pod, namespace: str) -> GangReading:
     return read(namespace, metadata)
 
 
-def queue_of(gang: PodGang) -> str:
-    """Returns the queue of a gang that names none, if its namespace has no default queue."""
+def queue_of(gang: PodGang, namespace: str, lookups: Lookups) -> str:
+    """Returns the queue of a gang that names none, if its namespace has no default queue.
+
+    Members from before its ElasticQuota was deleted name that quota's queue, and all members must name the same.
+    """
+    first = _first_member(gang, namespace, lookups)
+    if first is not None and first.queue == names.ELASTIC_QUOTA:
+        return names.ELASTIC_QUOTA
     return names.SAKKARA_QUEUE if gang.sakkara else names.GANG_QUEUE
 
 
@@ -83,10 +89,14 @@ def validate_create(pod: Pod, namespace: str, lookups: Lookups) -> Errors:
     found = reading(pod, namespace)
     if found.gang is None:
         return [_error(fault) for fault in found.faults]
-    key = object_key(namespace, found.gang.name)
     # One pod is enough: each existing pod passed the same check. Checking all would take a gang of 10,000 half a minute.
-    first = next((other for other in lookups.gang_pods(key) if not other.over), None)
+    first = _first_member(found.gang, namespace, lookups)
     return [] if first is None else _gang_differences(pod, found.gang, first)
+
+
+def _first_member(gang: PodGang, namespace: str, lookups: Lookups) -> GangPod | None:
+    members = lookups.gang_pods(object_key(namespace, gang.name))
+    return next((member for member in members if not member.over), None)
 
 
 def _gang_differences(pod: Pod, gang: PodGang, other: GangPod) -> Errors:

@@ -56,11 +56,19 @@ class Lookups:
         return self.cluster_queues.get(local.spec.cluster_queue) if local else None
 
     def has_elastic_quota(self, namespace: str) -> bool:
-        """Reports whether jobs of the namespace without a queue name use an elastic quota."""
+        """Reports whether jobs of the namespace without a queue name use an elastic quota.
+
+        Its queue outlives it while workloads name that queue; it is then outside the cohort of elastic quotas.
+        """
+        if self.elastic_quotas(namespace):
+            return True
         queue = self.local_queues.get(object_key(namespace, ELASTIC_QUOTA))
-        return (queue is not None and ELASTIC_QUOTA_LABEL in queue.metadata.labels) or bool(
-            self.elastic_quotas(namespace)
-        )
+        if queue is None or ELASTIC_QUOTA_LABEL not in queue.metadata.labels:
+            return False
+        cluster_queue = self.cluster_queues.get(queue.spec.cluster_queue)
+        if cluster_queue is None or ELASTIC_QUOTA_LABEL not in cluster_queue.metadata.labels:
+            return True
+        return cluster_queue.spec.cohort_name == ELASTIC_QUOTA
 
     def levels_of(self, queue: ClusterQueue) -> tuple[str, ...] | None:
         """Returns the distinct levels of the queue's flavors, widest first, or None while a flavor or topology is unknown."""

@@ -103,7 +103,7 @@ def _queue_of(namespace: str, lookups: Lookups, rules: ReviewRules, gang: PodGan
     """Returns the queue of a pod that names none: the namespace's default, else the default queue for gangs."""
     queue = default_queue(namespace, lookups)
     if queue is None and gang is not None and not rules.manage_jobs_without_queue_name:
-        return gangs.queue_of(gang)
+        return gangs.queue_of(gang, namespace, lookups)
     return queue
 
 

@@ -39,10 +39,10 @@ from api.names import (
     SPARE_HOSTS,
 )
 from tests.scenarios import gangs, sakkara
+from tests.scenarios.quota_tenants import Tenants
 from tests.scenarios.site import RACK, Site, eventually
 from tests.scenarios.tenants import RECLAIM, prioritized, tenant
 from tests.scenarios.test_elastic_jobs import elastic, resize, settled
-from tests.scenarios.test_elastic_quota import Tenants
 
 _NAMESPACED: Final = (JOBSETS, JOBS, PODS, POD_GROUPS, CONFIG_MAPS, WORKLOADS, ELASTIC_QUOTAS, LOCAL_QUEUES)
 _CLUSTER: Final = (CLUSTER_QUEUES, COHORTS, RESOURCE_FLAVORS, TOPOLOGIES, WORKLOAD_PRIORITY_CLASSES, NODES, NAMESPACES)

@@ -1,21 +1,16 @@
-"""Elastic quotas, from the manifest to pods on nodes: the four stories, defaults, status, what is refused.
-
-All elastic quotas of a cluster share one cohort. So that the scenarios do not meet, each has a resource of its own on nodes
-of its own: what a quota does not name and nobody asks of it makes no difference to it.
+"""Elastic quotas, from the manifest to pods on nodes: the four stories, defaults, status, what is refused. One that is
+deleted: test_deleted_elastic_quota.py.
 """
 
 from __future__ import annotations
 
 import asyncio
-import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Callable
 
 import pytest
 
 from api.errors import Forbidden
-from api.kube.client import Kube, PatchKind
+from api.kube.client import PatchKind
 from api.kube.resources import (
     CLUSTER_QUEUES,
     ELASTIC_QUOTAS,
@@ -23,15 +18,13 @@ from api.kube.resources import (
     JOBS,
     LOCAL_QUEUES,
     NAMESPACES,
-    NODES,
     SIGS_ELASTIC_QUOTAS,
-    WORKLOAD_PRIORITY_CLASSES,
     Resource,
 )
-from api.meta import find_condition, is_true, parse_time
-from api.names import EVICTED, HOSTNAME_LABEL, PRIORITY_CLASS_LABEL, QUEUE_NAME_LABEL, QUOTA_RESERVED
+from api.names import QUEUE_NAME_LABEL
 from hack.controlplane.options import ClusterOptions
-from tests.scenarios.site import Site, eventually, never
+from tests.scenarios.quota_tenants import Tenants
+from tests.scenarios.site import Site, eventually
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 CONTROL_PLANE = ClusterOptions(jobset=True)
@@ -41,152 +34,6 @@ MakeSite = Callable[[str], Site]
 # Long ones whose parts have quick tests of their own.
 ON_THE_REAL_ONE = pytest.mark.parametrize("stage", [pytest.param("real", marks=pytest.mark.e2e)], indirect=True)
 MANAGED = "kueue.x-k8s.io/managed-namespace"
-
-
-@dataclass
-class Tenants:
-    """A story's nodes and its namespaces with elastic quotas; jobs are named after their namespace: `a1` is one of `a`."""
-
-    site: Site
-    corners: dict[str, Site] = field(default_factory=dict)
-
-    @property
-    def kube(self) -> Kube:
-        return self.site.kube
-
-    @property
-    def resource(self) -> str:
-        """What the story is about."""
-        return f"example.com/{self.site.name}"
-
-    async def open(self, nodes: Mapping[str, int], **limits: tuple[int, int]) -> None:
-        """Nodes with so much of the resource each, and a namespace with (min, max) each."""
-        for name, amount in nodes.items():
-            await self._node(f"{self.site.name}-{name}", amount)
-        for name, (least, most) in limits.items():
-            await self.tenant(name, least, most)
-
-    async def _node(self, name: str, amount: int) -> None:
-        labels = {HOSTNAME_LABEL: name, "kubernetes.io/os": "linux"}
-        capacity = {"cpu": "32", "memory": "64Gi", "pods": "110", self.resource: str(amount)}
-        ready = {"type": "Ready", "status": "True", "reason": "KubeletReady", "message": "",
-                 "lastHeartbeatTime": "2026-01-01T00:00:00Z", "lastTransitionTime": "2026-01-01T00:00:00Z"}  # fmt: skip
-        status = {"capacity": capacity, "allocatable": capacity, "conditions": [ready]}
-        await self.site.make(NODES, {"metadata": {"name": name, "labels": labels}, "status": status})
-
-        async def usable() -> bool:
-            node = await self.kube.get(NODES, name)
-            ready = any(c["type"] == "Ready" and c["status"] == "True" for c in node["status"].get("conditions", []))
-            return ready and not node.get("spec", {}).get("taints")
-
-        await eventually(f"node {name} usable", usable)
-
-    async def tenant(self, name: str, least: int, most: int, kind: Resource = ELASTIC_QUOTAS) -> None:
-        """The namespace `<story>-<name>` with its quota; waits until jobs without a queue name would go by it."""
-        corner = self.corners[name] = Site(self.kube, f"{self.site.name}-{name}")
-        await self.site.make(NAMESPACES, {"metadata": {"name": corner.name}})
-        spec = {"min": {self.resource: least}, "max": {self.resource: most}}
-        await self.site.make(kind, {"metadata": {"name": "quota", "namespace": corner.name}, "spec": spec})
-        await eventually(f"quota of {corner.name} in force", lambda: self._in_force(corner, kind))
-
-    async def _in_force(self, corner: Site, kind: Resource) -> bool:
-        quota = await self.kube.get(kind, "quota", corner.name)
-        active = [c for c in (quota.get("status") or {}).get("conditions", ()) if c["type"] == "Active"]
-        if not active or active[0]["status"] != "True":
-            return False
-        probe = {"apiVersion": JOBS.api_version, "kind": JOBS.kind, **self.job(corner, "probe", 1)}
-        made = await self.kube.create(JOBS, probe, dry_run=True)
-        return bool(made["metadata"].get("labels", {}).get(QUEUE_NAME_LABEL) == "elastic-quota")
-
-    def job(self, corner: Site, name: str, pods: int, each: int = 1, **more: Any) -> dict[str, Any]:
-        """A Job that names no queue, of so many pods with so much of the resource each."""
-        job = corner.job(name, pods, queue=None, **more)
-        amounts = {"cpu": "100m", self.resource: str(each)}
-        job["spec"]["template"]["spec"]["containers"][0]["resources"] = {"requests": amounts, "limits": amounts}
-        return job
-
-    def of(self, name: str) -> Site:
-        """Where the job lives."""
-        return self.corners[name.rstrip("0123456789")]
-
-    async def submit(self, name: str, pods: int, each: int = 1, *, priority: str | None = None, host: str = "") -> None:
-        """A Job of the namespace that its name begins with."""
-        corner = self.of(name)
-        job = self.job(corner, name, pods, each)
-        if priority is not None:
-            job["metadata"]["labels"][PRIORITY_CLASS_LABEL] = priority
-        if host:
-            job["spec"]["template"]["spec"]["nodeSelector"] = {HOSTNAME_LABEL: f"{self.site.name}-{host}"}
-        await corner.submit(job)
-
-    async def runs(self, name: str, pods: int) -> None:
-        """Waits for its pods."""
-        await self.of(name).running(name, pods)
-
-    async def run(self, name: str, pods: int, each: int = 1, *, priority: str | None = None, host: str = "") -> None:
-        """Both."""
-        await self.submit(name, pods, each, priority=priority, host=host)
-        await self.runs(name, pods)
-
-    async def waits(self, name: str, reason: str = "WaitingForQuota", text: str = "") -> None:
-        """Waits until it says that it waits."""
-        await self.of(name).waits(name, reason, text)
-
-    async def a_second_after(self, name: str) -> None:
-        """Conditions tell whole seconds: a workload that starts from now on has started later than this one."""
-        workload = await self.of(name).admitted(name)
-        told = find_condition(workload.status.conditions, QUOTA_RESERVED)
-        assert told is not None
-        since = parse_time(told.last_transition_time) or 0.0
-
-        async def check() -> bool:
-            return time.time() >= since + 1
-
-        await eventually(f"a second after {name}", check)
-
-    async def ends(self, name: str) -> None:
-        """Deletes it, and its Workload with it."""
-        await self.of(name).remove(JOBS, name)
-
-    async def priority(self, name: str, value: int) -> None:
-        await self.site.make(WORKLOAD_PRIORITY_CLASSES, {"metadata": {"name": name}, "value": value})
-
-    async def evicted(self, name: str) -> None:
-        """Waits until it has been evicted for another one, and is suspended again."""
-        corner = self.of(name)
-
-        async def check() -> bool:
-            job = await corner.get_job(name)
-            workload = await corner.workload_of(name)
-            told = find_condition(workload.status.conditions, "Preempted") if workload else None
-            return bool(job["spec"].get("suspend")) and told is not None and not await corner.pods(name)
-
-        try:
-            await eventually(f"{name} evicted", check)
-        except AssertionError as late:
-            raise AssertionError(f"{late}; {await corner.story(name)}") from None
-
-    async def stays(self, *names: str) -> None:
-        """For a while none of them is evicted."""
-
-        async def check() -> bool:
-            found = [await self.of(name).workload_of(name) for name in names]
-            return any(w is None or is_true(w.status.conditions, EVICTED) for w in found)
-
-        await never(f"one of {names} evicted", check, seconds=1.0)
-
-    async def quota(self, name: str, kind: Resource = ELASTIC_QUOTAS) -> dict[str, Any]:
-        return await self.kube.get(kind, "quota", self.corners[name].name)
-
-    async def uses(self, **used: int) -> None:
-        """Waits until status.used says so."""
-        for name, amount in used.items():
-
-            async def check(name: str = name, amount: int = amount) -> bool:
-                status = (await self.quota(name)).get("status") or {}
-                return bool((status.get("used") or {}).get(self.resource) == str(amount))
-
-            await eventually(f"{name} uses {amount}", check)
 
 
 # ---- the stories
@@ -335,30 +182,6 @@ async def test_guarantees_beyond_the_capacity_are_reported(site: MakeSite) -> No
     smaller = {"spec": {"min": {story.resource: 1}}}
     await story.kube.patch(ELASTIC_QUOTAS, "quota", smaller, story.corners["b"].name, kind=PatchKind.MERGE)
     await eventually("all is well again", lambda: says("False", "a", "b"))
-
-
-@ON_THE_REAL_ONE
-async def test_its_queues_come_and_go_with_it(site: MakeSite) -> None:
-    story = Tenants(site("gone"))
-    await story.open({"n": 2}, a=(1, 1))
-    await story.run("a1", 1)
-    corner = story.corners["a"]
-    await story.submit("a2", 1)
-    await story.waits("a2")
-    await corner.remove(ELASTIC_QUOTAS, "quota")
-    await corner.waits("a2", "Misconfigured", "LocalQueue elastic-quota doesn't exist")
-    await story.stays("a1")
-    await story.tenant("a", 2, 2)
-    await story.runs("a2", 1)
-    await corner.remove(ELASTIC_QUOTAS, "quota")
-    for name in ("a1", "a2"):
-        await story.ends(name)
-
-    async def left() -> bool:
-        queues = [*(await story.kube.list(CLUSTER_QUEUES)).items, *(await story.kube.list(LOCAL_QUEUES)).items]
-        return not any(q["metadata"].get("labels", {}).get("stowage.dev/elastic-quota") == corner.name for q in queues)
-
-    await eventually("queues gone", left)
 
 
 @ON_THE_REAL_ONE

@@ -2,9 +2,14 @@
 
 Each namespace with an elastic quota gets a ClusterQueue and a LocalQueue, and the label with which its jobs without a queue
 name reach the webhook; all share one flavor, created unless a user has done so. The ordinary controllers handle everything
-else of these queues (activity, counts, finalizers). When the quota is deleted, its LocalQueue is deleted, so nothing more
-starts; its ClusterQueue follows when no workload reserves quota in it. Objects with these names but without Stowage's label
-belong to others: they are left unchanged, and the quota's status says so.
+else of these queues (activity, counts, finalizers). Objects with these names but without Stowage's label belong to others: they
+are left unchanged, and the quota's status says so.
+
+When the quota is deleted, nothing bounds the namespace any more: its queue loses its limits, so that what waits in it starts,
+as what is created afterwards does, without a quota. Both queues are deleted once no workload names them. Where jobs without a
+queue name are queued all the same (in the LocalQueue `default`, or by the setting manageJobsWithoutQueueName), what waits would
+evade that: there the LocalQueue is deleted at once, so nothing more starts, and the ClusterQueue when no workload reserves
+quota in it.
 """
 
 from __future__ import annotations
@@ -16,7 +21,7 @@ from typing import Any, Final
 
 from pydantic import ValidationError
 
-from admission.controllers.cluster_view import Views
+from admission.controllers.cluster_view import BY_QUEUE, Views
 from admission.controllers.creation import create_unless_present
 from admission.controllers.elastic import translation
 from admission.controllers.elastic.quotas import Quotas, ReadQuota
@@ -29,11 +34,21 @@ from api.kube.reconcile import Reconciler
 from api.kube.resources import CLUSTER_QUEUES, LOCAL_QUEUES, NAMESPACES, RESOURCE_FLAVORS, Resource
 from api.kube.store import Change, ChangeType
 from api.merge import merge_diff
-from api.meta import Condition, KubeObject, find_condition, is_true, rfc3339, set_condition
-from api.names import ACTIVE, ELASTIC_QUOTA, ELASTIC_QUOTA_LABEL, MANAGED_NAMESPACE, OVERCOMMITTED, ElasticQuotaReason
+from api.meta import Condition, KubeObject, find_condition, is_true, object_key, rfc3339, set_condition
+from api.names import (
+    ACTIVE,
+    DEFAULT_QUEUE,
+    ELASTIC_QUOTA,
+    ELASTIC_QUOTA_LABEL,
+    FINISHED,
+    MANAGED_NAMESPACE,
+    OVERCOMMITTED,
+    ElasticQuotaReason,
+)
 from api.pods import Node
 from api.queues import ClusterQueue, LocalQueue
 from api.topology import ResourceFlavor
+from api.workloads import Workload
 
 log = logging.getLogger(__name__)
 
@@ -41,10 +56,15 @@ SYNC_TIMEOUT: Final = 120.0
 _CAPACITY = "capacity"
 _NAMESPACE = "namespace/"
 _SOON = 1.0
+REPLACED: Final = 5.0
+"""Seconds for which a deleted quota stays in force: `kubectl replace --force` creates it again."""
 
 
 class ElasticQuotaController:
-    """Writes while it runs. `informers` are those of both kinds of elastic quota; all informers run elsewhere."""
+    """Writes while it runs. `informers` are those of both kinds of elastic quota; all informers run elsewhere.
+
+    With `all_wait`, jobs without a queue name wait in every namespace.
+    """
 
     def __init__(
         self,
@@ -53,16 +73,21 @@ class ElasticQuotaController:
         informers: Mapping[Resource, Informer[dict[str, Any]]],
         recorder: EventRecorder,
         now: Callable[[], float] = time.time,
+        *,
+        all_wait: bool = False,
     ) -> None:
         self._kube, self._views, self._informers = kube, views, informers
-        self._recorder, self._now = recorder, now
+        self._recorder, self._now, self._all_wait = recorder, now, all_wait
         self._quotas = Quotas()
         self._overcommitted = ""
+        self._deleted: dict[str, float] = {}
         self.queue = Reconciler("elastic quotas", self.reconcile, workers=2)
         for resource, informer in informers.items():
             informer.add_handler(self._quota_handler(resource))
         views.cluster_queues.add_handler(self._queue_changed)
         views.local_queues.add_handler(self._queue_changed)
+        views.local_queues.add_handler(self._default_queue_changed)
+        views.workloads.add_handler(self._workload_changed)
         views.flavors.add_handler(self._flavor_changed)
         views.nodes.add_handler(self._node_changed)
 
@@ -97,6 +122,21 @@ class ElasticQuotaController:
         if namespace is not None:
             self.queue.add(f"{_NAMESPACE}{namespace}")
 
+    def _default_queue_changed(self, change: Change[LocalQueue]) -> None:
+        namespace = change.object.metadata.namespace or ""
+        if (
+            change.object.metadata.name == DEFAULT_QUEUE
+            and not self._quotas.of(namespace)
+            and self._is_named(namespace)
+        ):
+            self.queue.add(f"{_NAMESPACE}{namespace}")
+
+    def _workload_changed(self, change: Change[Workload]) -> None:
+        """Queues a namespace without a quota where a workload names its queue, or has named it."""
+        namespace = change.object.metadata.namespace or ""
+        if change.object.spec.queue_name == ELASTIC_QUOTA and not self._quotas.of(namespace):
+            self.queue.add(f"{_NAMESPACE}{namespace}")
+
     def _flavor_changed(self, change: Change[ResourceFlavor]) -> None:
         if change.key == ELASTIC_QUOTA:
             self._queue_all_namespaces()
@@ -122,8 +162,9 @@ class ElasticQuotaController:
         entries = self._quotas.of(namespace)
         holds = entries[0] if entries else None
         if holds is None:
-            return await self._clear(namespace)
-        taken = None if holds.bounds is None else await self._provide(namespace, holds.bounds)
+            return await self._without_quota(namespace)
+        self._deleted.pop(namespace, None)
+        taken = None if holds.bounds is None else await self._provide_bounds(namespace, holds.bounds)
         for entry in entries:
             await self._update_status(namespace, entry, holds, taken)
         return None
@@ -137,11 +178,17 @@ class ElasticQuotaController:
             self._overcommitted = found
             self._queue_all_namespaces()
 
-    async def _provide(self, namespace: str, quota: translation.QuotaBounds) -> str | None:
+    async def _provide_bounds(self, namespace: str, quota: translation.QuotaBounds) -> str | None:
         """Creates or updates flavor, queues and label; returns what prevents it, or None."""
+        taken = await self._provide(namespace, translation.cluster_queue(namespace, quota, self._quotas.shared()))
+        if taken is None:
+            await self._manage(namespace)
+        return taken
+
+    async def _provide(self, namespace: str, wanted: ClusterQueue) -> str | None:
+        """Creates or updates flavor and queues; returns what prevents it, or None."""
         if ELASTIC_QUOTA not in self._views.flavors.objects:
             await create_unless_present(self._kube, RESOURCE_FLAVORS, translation.flavor())
-        wanted = translation.cluster_queue(namespace, quota, self._quotas.shared())
         queue = self._views.cluster_queues.objects.get(wanted.metadata.name)
         local = self._views.local_queues.objects.get(translation.local_queue(namespace).key)
         for there in (queue, local):
@@ -153,7 +200,6 @@ class ElasticQuotaController:
             await self._kube.patch(CLUSTER_QUEUES, queue.metadata.name, body, kind=PatchKind.MERGE)
         if local is None:
             await create_unless_present(self._kube, LOCAL_QUEUES, translation.local_queue(namespace))
-        await self._manage(namespace)
         return None
 
     async def _manage(self, namespace: str) -> None:
@@ -163,12 +209,45 @@ class ElasticQuotaController:
             body = {"metadata": {"labels": {MANAGED_NAMESPACE: "true"}}}
             await self._kube.patch(NAMESPACES, namespace, body, kind=PatchKind.MERGE, repeatable=True)
 
+    async def _without_quota(self, namespace: str) -> float | None:
+        """Lets what names the namespace's queue start without limits, or deletes the queues."""
+        now = self._now()
+        wait = self._deleted.setdefault(namespace, now) + REPLACED - now
+        if wait > 0:
+            return wait
+        if self._is_queued_otherwise(namespace) or not self._is_named(namespace):
+            return await self._clear(namespace)
+        queue = self._views.cluster_queues.objects.get(translation.queue_name(namespace))
+        counted = {*self._quotas.shared()}
+        for group in queue.spec.resource_groups if queue is not None else ():
+            counted.update(group.covered_resources)
+        if await self._provide(namespace, translation.released_queue(namespace, counted)) is None:
+            self._tell_released(namespace)
+        return None
+
+    def _is_queued_otherwise(self, namespace: str) -> bool:
+        """Reports whether a job of the namespace that names no queue would be queued."""
+        return self._all_wait or object_key(namespace, DEFAULT_QUEUE) in self._views.local_queues.objects
+
+    def _is_named(self, namespace: str) -> bool:
+        """Reports whether a workload that has not finished names the queue of the namespace's elastic quota."""
+        workloads = self._views.workloads.by_index(BY_QUEUE, object_key(namespace, ELASTIC_QUOTA))
+        return any(not is_true(workload.status.conditions, FINISHED) for workload in workloads)
+
+    def _tell_released(self, namespace: str) -> None:
+        local = self._views.local_queues.objects.get(translation.local_queue(namespace).key)
+        queue = self._views.cluster_queues.objects.get(translation.queue_name(namespace))
+        if local is not None and queue is not None and queue.spec.cohort_name is not None:
+            text = "the namespace has no ElasticQuota any more: what waits in this queue starts without a quota"
+            self._recorder.record(ref_to(LOCAL_QUEUES, local), "Normal", "ElasticQuotaDeleted", text)
+
     async def _clear(self, namespace: str) -> float | None:
         """Deletes the namespace's labelled queues, the ClusterQueue only when no workload reserves quota in it."""
         local = self._views.local_queues.objects.get(translation.local_queue(namespace).key)
         if local is not None and ELASTIC_QUOTA_LABEL in local.metadata.labels:
             await self._delete(LOCAL_QUEUES, local)
             return _SOON
+        self._deleted.pop(namespace, None)
         queue = self._views.cluster_queues.objects.get(translation.queue_name(namespace))
         if queue is None or ELASTIC_QUOTA_LABEL not in queue.metadata.labels or queue.status.reserving_workloads:
             return None
@@ -242,7 +321,8 @@ def _difference(there: ClusterQueue, wanted: ClusterQueue) -> dict[str, Any]:
     fields = ("cohort_name", "namespace_selector", "resource_groups", "preemption")
     if all(getattr(there.spec, name) == getattr(wanted.spec, name) for name in fields):
         return {}
-    return {"metadata": {"resourceVersion": there.metadata.resource_version}, "spec": wanted.spec.to_wire()}
+    spec = {**wanted.spec.to_wire(), "cohortName": wanted.spec.cohort_name}
+    return {"metadata": {"resourceVersion": there.metadata.resource_version}, "spec": spec}
 
 
 def _capacity_parts(node: Node) -> tuple[object, ...]:

@@ -20,7 +20,7 @@ from api.errors import InvalidObject
 from api.meta import ObjectMeta
 from api.names import ELASTIC_QUOTA, ELASTIC_QUOTA_LABEL, HOSTNAME_LABEL, NAMESPACE_NAME_LABEL, OS_LABEL
 from api.pods import Node
-from api.quantity import PODS, Resources, parse_list, to_int, to_text
+from api.quantity import CPU, PODS, Resources, parse_list, to_int, to_text
 from api.queues import (
     ClusterQueue,
     ClusterQueueSpec,
@@ -36,7 +36,9 @@ from api.topology import InlineTopology, ResourceFlavor, ResourceFlavorSpec
 
 _LINUX = {OS_LABEL: "linux"}
 _WITHOUT_END = "1G"
-"""The number of pods where no quota names them: more than any cluster has."""
+"""Pods, and cpus, where no quota limits them: more than any cluster has."""
+_MOST = "1E"
+"""Any other resource, bytes among them. In thousandths, as cpus are counted, it would exceed 64 bits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,14 +81,27 @@ def queue_name(namespace: str) -> str:
 def cluster_queue(namespace: str, quota: QuotaBounds, resources: Sequence[str]) -> ClusterQueue:
     """Returns the quota's ClusterQueue; `resources` is the result of `counted`."""
     covered = resources if PODS in resources else (*resources, PODS)
-    given = tuple(_quota(name, quota) if name in resources else _unlimited(name) for name in covered)
-    flavor = FlavorQuotas(name=ELASTIC_QUOTA, resources=given)
+    quotas = (_quota(name, quota) if name in resources else _unlimited(name) for name in covered)
+    return _queue(namespace, ELASTIC_QUOTA, quotas)
+
+
+def released_queue(namespace: str, resources: Iterable[str]) -> ClusterQueue:
+    """Returns the ClusterQueue of a namespace whose quota was deleted: without limits, and outside the cohort.
+
+    It goes on counting `resources`, so that a later quota counts what starts meanwhile.
+    """
+    return _queue(namespace, None, (_unlimited(name) for name in sorted({*resources, PODS})))
+
+
+def _queue(namespace: str, cohort: str | None, quotas: Iterable[ResourceQuota]) -> ClusterQueue:
+    flavor = FlavorQuotas(name=ELASTIC_QUOTA, resources=tuple(quotas))
+    covered = tuple(quota.name for quota in flavor.resources)
     return ClusterQueue(
         metadata=ObjectMeta(name=queue_name(namespace), labels={ELASTIC_QUOTA_LABEL: namespace}),
         spec=ClusterQueueSpec(
-            cohort_name=ELASTIC_QUOTA,
+            cohort_name=cohort,
             namespace_selector={"matchLabels": {NAMESPACE_NAME_LABEL: namespace}},
-            resource_groups=(ResourceGroup(covered_resources=tuple(covered), flavors=(flavor,)),),
+            resource_groups=(ResourceGroup(covered_resources=covered, flavors=(flavor,)),),
             preemption=Preemption(reclaim_within_cohort="Any", within_cluster_queue="LowerPriority"),
         ),
     )
@@ -101,7 +116,7 @@ def _quota(resource: str, quota: QuotaBounds) -> ResourceQuota:
 
 
 def _unlimited(resource: str) -> ResourceQuota:
-    return ResourceQuota(name=resource, nominal_quota=_WITHOUT_END)
+    return ResourceQuota(name=resource, nominal_quota=_WITHOUT_END if resource in (PODS, CPU) else _MOST)
 
 
 def local_queue(namespace: str) -> LocalQueue:

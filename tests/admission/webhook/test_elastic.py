@@ -10,6 +10,7 @@ import pytest
 from admission.webhook import elastic
 from admission.webhook.lookups import Lookups
 from api import names
+from api.queues import ClusterQueue, LocalQueue
 from tests.admission.webhook.objects import job, lookups
 from tests.admission.webhook.test_jobs import defaulted, lines
 from tests.admission.webhook.test_review import answer, body
@@ -95,6 +96,27 @@ def test_a_job_without_a_queue_goes_by_the_elastic_quota_of_its_namespace() -> N
     made = defaulted(job(labels={}), known=knowing((X, "quota")))
     assert queue_of(made) == "elastic-quota"
     assert made["spec"]["suspend"] is True
+
+
+@pytest.mark.parametrize(
+    ("cohort", "label", "want"),
+    [
+        pytest.param("elastic-quota", "ns", "elastic-quota", id="in-force"),
+        pytest.param(None, "ns", None, id="deleted"),
+        pytest.param(None, None, "elastic-quota", id="of-a-user"),
+    ],
+)
+def test_the_queue_of_a_deleted_quota_takes_nothing_new(
+    cohort: str | None, label: str | None, want: str | None
+) -> None:
+    labels = {names.ELASTIC_QUOTA_LABEL: "ns"}
+    local = {"metadata": {"name": "elastic-quota", "labels": labels}, "spec": {"clusterQueue": "cq"}}
+    queue = {"metadata": {"name": "cq", "labels": labels if label else {}}, "spec": {"cohortName": cohort}}
+    known = Lookups(
+        local_queues={"ns/elastic-quota": LocalQueue.from_wire(local)},
+        cluster_queues={"cq": ClusterQueue.from_wire(queue)},
+    )
+    assert defaulted(job(labels={}), known=known)["metadata"].get("labels", {}).get(names.QUEUE_NAME_LABEL) == want
 
 
 def test_elsewhere_it_stays_as_it_is() -> None:
