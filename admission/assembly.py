@@ -53,6 +53,7 @@ from admission.controllers.sakkara.output_times import SolverTimes
 from admission.controllers.sakkara.reporter import Reporter
 from admission.controllers.scheduler import Scheduler
 from admission.controllers.scheduler_context import SchedulerContext
+from admission.controllers.shared_hostnames import SharedHostnamesController
 from admission.controllers.spare_hosts import SpareHostsController
 from admission.controllers.surplus_pods import SurplusPodsController
 from admission.controllers.unbound import UnboundController, unbound_informer
@@ -245,6 +246,7 @@ def living(shared: Shared, decides: Deciding) -> ProcessPart:
     created, limit = creation_events(shared.kube), section.unschedulable_timeout
     uncreated = UncreatedController(writer, views, decides.ledger, created, evictor, recorder, limit)
     relabelled = RelabelledController(writer, views, decides.ledger, recorder)
+    shared_hostnames = SharedHostnamesController(views, recorder)
     surplus = SurplusPodsController(writer, views, decides.ledger, recorder)
     spares = SpareHostsController(writer, views, decides.ledger)
     decides.scheduler.after_cycle(spares.cycle_ended)
@@ -285,6 +287,7 @@ def living(shared: Shared, decides: Deciding) -> ProcessPart:
             ("refused pods", uncreated.attribution.run),
             ("workloads without pods", uncreated.reconciler.run),
             ("required topology", relabelled.reconciler.run),
+            ("hostnames", shared_hostnames.reconciler.run),
             ("pods beyond the admission", surplus.reconciler.run),
             ("spare hosts", spares.reconciler.run),
             ("lives", lives.run),

@@ -8,10 +8,10 @@ from typing import Final
 import pytest
 
 from api.kube.client import PatchKind
-from api.kube.resources import LIMIT_RANGES, NAMESPACES, Resource
+from api.kube.resources import CLUSTER_QUEUES, LIMIT_RANGES, NAMESPACES, PODS, Resource
 from api.meta import Condition, find_condition
 from api.names import EVICTED, NOT_CREATED, REQUIRE_TOPOLOGY
-from tests.scenarios.site import RACK, Site, eventually, never
+from tests.scenarios.site import GPU, RACK, Site, eventually, never
 from tests.scenarios.stage import Stage
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -106,3 +106,23 @@ async def test_a_gang_that_a_limit_range_refuses_waits_for_that_reason(site: Mak
     await never("the reason was lost", silent, 3.0)
     await here.kube.delete(LIMIT_RANGES, "small", here.name)
     await here.running("gang", 2)
+
+
+async def test_a_gang_whose_pods_have_all_failed_says_that_it_holds_its_quota_while_its_job_backs_off(
+    site: MakeSite,
+) -> None:
+    """Five pods that fail together: Kubernetes waits 160 s before it replaces them, the embedded server 16 s."""
+    here = site("backs-off")
+    await here.open({"b1": {"r1": 2}})
+    job = here.job("gang", 5, {REQUIRE_TOPOLOGY: RACK})
+    job["spec"]["backoffLimit"] = 100
+    await here.submit(job)
+    for pod in await here.running("gang", 5):
+        body = {"status": {"phase": "Failed"}}
+        name = pod["metadata"]["name"]
+        await here.kube.patch(PODS, name, body, here.name, kind=PatchKind.MERGE, subresource="status")
+    told_ = await eventually("it says so", lambda: told(here, NOT_CREATED, "all 5 pods have gone"))
+    assert "quota and hosts stay held meanwhile" in told_.message
+    queue = await here.kube.get(CLUSTER_QUEUES, here.name)
+    [usage] = queue["status"]["flavorsUsage"]
+    assert {resource["name"]: resource["total"] for resource in usage["resources"]}[GPU] == "5"
