@@ -184,14 +184,21 @@ def plan(workload: Workload, pods: Iterable[Pod], now: float = inf) -> list[Gate
     for pod_set, ranks in _ranked(workload):
         own = _by_index(by_pod_set.get(pod_set.name, []), _request(workload, pod_set.name).pod_index_label)
         if pod_set.topology_assignment is None:
-            # The webhook gated pods of the older annotations at creation. Any other gate waits for an assignment, as in Kueue.
-            openings += [
-                GateChange(pod, {}) for pod in own if pod.gated and TOPOLOGY_PODSET in pod.metadata.annotations
-            ] or _open_elastic(workload, pod_set, own)
+            openings += _open_ahead(pod_set, own) or _open_elastic(workload, pod_set, own)
         elif any(pod.gated for pod in own):
             found = _open_pod_set(_resolve(workload, pod_set, own, ranks), own, unhealthy)
             openings += _after_ranks(workload, found, now)
     return openings
+
+
+def _open_ahead(pod_set: PodSetAssignment, pods: Sequence[Pod]) -> list[GateChange]:
+    """Opens as many pods as were admitted that the webhook gated at creation, by the older annotations.
+
+    Any other topology gate of a pod set without topology waits for an assignment, as in Kueue.
+    """
+    waiting = [pod for pod in pods if pod.gated and TOPOLOGY_PODSET in pod.metadata.annotations]
+    free = len(pods) if pod_set.count is None else pod_set.count - sum(not pod.gated for pod in pods)
+    return [GateChange(pod, {}) for pod in waiting[: max(0, free)]]
 
 
 def _open_elastic(workload: Workload, pod_set: PodSetAssignment, pods: Sequence[Pod]) -> list[GateChange]:

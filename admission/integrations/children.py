@@ -6,7 +6,7 @@ of the part. Every function returns a fault that completes a sentence about the 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from admission.integrations.base import JobIntegration
@@ -53,3 +53,26 @@ def fault_of_start(part: Obj, own: JobIntegration | None, job: Obj, above: JobIn
         if (above is not None and above.is_suspended(job) and runs)
         else ""
     )
+
+
+def fault_of_descendant(pod: Obj, between: Sequence[Obj], job: Obj, above: JobIntegration | None) -> str:
+    """Returns why a pod of a set inside the job exceeds what was admitted, or an empty string.
+
+    `between` are the pod's controller, that one's controller, and so on, up to the job: the ReplicaSet and the Deployment of an
+    AppWrapper. Sets can be scaled without a review of their spec. Pods without a set, such as executors of Spark, pass.
+    """
+    counts = [number for each in between if (number := _replicas(each)) is not None]
+    if not counts or not isinstance(above, DeclaredJob):
+        return ""
+    if above.is_suspended(job) and not (job.get("metadata") or {}).get("deletionTimestamp"):
+        return "is suspended and has no pods"
+    return above.excess_of(counts, (pod,), job)
+
+
+def _replicas(obj: Obj) -> int | None:
+    """Returns the number of pods that a set asks for; None for an object without a pod template."""
+    spec = obj.get("spec") or {}
+    if not isinstance(spec.get("template"), Mapping):
+        return None
+    replicas = spec.get("replicas")
+    return replicas if type(replicas) is int else 1

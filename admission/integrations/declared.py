@@ -321,14 +321,18 @@ class DeclaredJob:
         ):
             kinds = ["pods", *(f"objects of kind {one.kind}" for one in self.spec.children)]
             return f"has only {' and '.join(kinds)}"
+        return self.excess_of([pod_set.count for pod_set in pod_sets], [pod_set.template for pod_set in pod_sets], job)
+
+    def excess_of(self, counts: Sequence[int], pods: Iterable[Mapping[str, Any]], job: Job) -> str:
+        """Returns how parts with these numbers of pods, or these pods, exceed every pod set of the job, or an empty string."""
         try:
             most = max((self.pods_of(job, entry) for entry in self.entries(job)), default=0)
         except InvalidObject as error:
             return f"has pods that can be read: {error}"
-        for pod_set in pod_sets:
-            if pod_set.count > most:
-                return f"has at most {most} pods in one pod set, not {pod_set.count}"
-        return self._fault_of([pod_set.template for pod_set in pod_sets], job)
+        for count in counts:
+            if count > most:
+                return f"has at most {most} pods in one pod set, not {count}"
+        return self._fault_of(pods, job)
 
     def _fault_of(self, pods: Iterable[Mapping[str, Any]], job: Job) -> str:
         """Returns how the first pod that exceeds every template exceeds the first one, else an empty string."""

@@ -286,6 +286,9 @@ def _mark_in_use(obj: Wire, _: Request, __: Lookups, ___: ReviewRules) -> None:
 
 
 def _mutate_pod(obj: Wire, request: Request, lookups: Lookups, rules: ReviewRules) -> None:
+    if not jobs.queue_name(obj) and marks.is_of_queued_job(request.ancestors, rules):
+        marks.complete(obj)  # it was admitted with its topmost owner, and takes no queue of its own
+        return
     claimed = owners.set_of(obj)
     queue = owners.queue_of_set(claimed, request.owner) if claimed else ""
     if not pod.set_defaults(obj, request.namespace, lookups, rules, queue):

@@ -2,7 +2,8 @@
 
 A pod's annotations name its Workload, and the label `podset` names its pod set. By these marks the ledger charges the pod to
 the Workload, and the ungater gives the pod its place. A user can write them too: into a pod, or into the template of an object
-that nobody admitted. So a new pod has marks only if its owners lead to a queued job, or if the pod waits at a gate.
+that nobody admitted. So a new pod has marks only if its owners lead to a queued job, also where it waits at a gate: the ungater
+would give it the place of another pod.
 """
 
 from __future__ import annotations
@@ -10,11 +11,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from admission.integrations.children import fault_of_descendant
 from admission.integrations.registry import KINDS
 from admission.integrations.sets import SCALED
+from admission.webhook import owners
 from admission.webhook.fields import Errors, FieldPath, forbidden
 from admission.webhook.jobs import annotations_of, is_part, labels_of, queue_name
-from admission.webhook.rules import JOB_CONTROLLERS, ReviewRules
+from admission.webhook.rules import JOB_CONTROLLERS, GroupKind, ReviewRules
 from admission.webhook.template import Template
 from api import names
 
@@ -24,8 +27,9 @@ GATES: Final = (names.ADMISSION_GATE, names.TOPOLOGY_GATE, names.ELASTIC_GATE)
 IDENTITY: Final = (names.WORKLOAD_ANNOTATION, names.WORKLOAD_SLICE_NAME, names.TOPOLOGY_WORKLOAD, names.TOPOLOGY_PODSET)
 """Annotations that say to which Workload and pod set a pod belongs, beside the label `podset`."""
 
-_ANNOTATIONS: Final = FieldPath("metadata").child("annotations")
-_LABELS: Final = FieldPath("metadata").child("labels")
+_METADATA: Final = FieldPath("metadata")
+_ANNOTATIONS: Final = _METADATA.child("annotations")
+_LABELS: Final = _METADATA.child("labels")
 
 
 def marks_of(obj: Obj) -> dict[str, str]:
@@ -67,25 +71,43 @@ def is_claimed(obj: Obj) -> bool:
     return any(key in annotations_of(obj) for key in IDENTITY if key != names.TOPOLOGY_PODSET)
 
 
-def owners_decide(pod: Obj, user: str) -> bool:
-    """Reports whether the owners of a new pod decide about its marks: it names a Workload, and no gate holds it.
+def owners_decide(pod: Obj, user: str, rules: ReviewRules) -> bool:
+    """Reports whether the owners of a new pod decide about its marks: it names a Workload.
 
-    Kubernetes' Job controller makes pods from a Job's template, which was reviewed itself.
+    Kubernetes' Job controller makes pods from a Job's template, which was reviewed itself. A pod that waits at a gate and whose
+    controller is a job of a managed kind is compared with that job (owners.py).
     """
-    return is_claimed(pod) and not closed_gates(pod) and user not in JOB_CONTROLLERS
+    if not is_claimed(pod) or user in JOB_CONTROLLERS:
+        return False
+    return not closed_gates(pod) or owners.claim(pod, rules, pod=True) is None
 
 
 def validate_new(pod: Obj, ancestors: Sequence[Obj], user: str, rules: ReviewRules) -> Errors:
     """Returns the errors of a new pod's marks. `ancestors` are its controller, that one's controller, and so on, as read."""
     if is_claimed(pod) and names.PODSET_LABEL not in labels_of(pod):
         return [forbidden(_LABELS.key(names.PODSET_LABEL), "a pod that names a Workload names its pod set")]
-    if not owners_decide(pod, user) or is_of_queued_job(ancestors, rules):
+    if not owners_decide(pod, user, rules):
         return []
+    if is_of_queued_job(ancestors, rules):
+        return _excess(pod, ancestors)
     return [
         forbidden(_ANNOTATIONS.key(key), "Stowage writes this on pods of queued jobs; no owner of this pod is one")
         for key in IDENTITY
         if key in annotations_of(pod)
     ]
+
+
+def _excess(pod: Obj, ancestors: Sequence[Obj]) -> Errors:
+    """Returns the error of a pod with which a set inside a job has more or larger pods than were admitted with the job."""
+    top = ancestors[-1]
+    kind = _kind_of(top)
+    fault = fault_of_descendant(pod, ancestors[:-1], top, KINDS.get(kind))
+    name = (top.get("metadata") or {}).get("name")
+    return [forbidden(_METADATA.child("ownerReferences"), f"the {kind[1]} {name} {fault}")] if fault else []
+
+
+def _kind_of(obj: Obj) -> GroupKind:
+    return str(obj.get("apiVersion") or "").rpartition("/")[0], str(obj.get("kind") or "")
 
 
 def validate_new_part(job: Obj, templates: Sequence[Template], ancestors: Sequence[Obj], rules: ReviewRules) -> Errors:
@@ -109,6 +131,6 @@ def is_of_queued_job(ancestors: Sequence[Obj], rules: ReviewRules) -> bool:
     if not ancestors:
         return False
     top = ancestors[-1]
-    kind = str(top.get("apiVersion") or "").rpartition("/")[0], str(top.get("kind") or "")
+    kind = _kind_of(top)
     managed = KINDS.get(kind) is not None or SCALED.get(kind) is not None
     return managed and (bool(queue_name(top)) or rules.manage_jobs_without_queue_name)

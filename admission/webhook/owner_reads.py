@@ -37,5 +37,5 @@ def needs_ancestors(path: str, request: Request, rules: ReviewRules) -> bool:
         return False
     endpoint = endpoint_of(path, request)
     if endpoint.resource == resources.PODS:
-        return marks.owners_decide(request.new, request.user_info.username)
+        return marks.owners_decide(request.new, request.user_info.username, rules)
     return any(marks.is_claimed(body) for body in endpoint.marked(request.new)) and jobs.is_part(request.new, rules)

@@ -147,7 +147,7 @@ def _each_label_changed(pod: Obj) -> None:
 
 def pod_by_hand(kind: JobIntegration) -> list[Attempt]:
     found = []
-    for more in ({}, {"nodeName": "n1"}):
+    for more in ({}, {"nodeName": "n1"}, {"schedulingGates": [{"name": names.TOPOLOGY_GATE}]}):
         pod = pod_of(kind)
         pod["metadata"].pop("ownerReferences")
         pod["spec"] = {"containers": pod["spec"]["containers"], **more}

@@ -11,7 +11,7 @@ import pytest_asyncio
 from api.errors import ApiError, Forbidden
 from api.kube.client import PatchKind
 from api.kube.resources import DEPLOYMENTS, EVENTS, JOBS, JOBSETS, PODS
-from api.names import PODSET_LABEL, UNCONSTRAINED_TOPOLOGY, WORKLOAD_ANNOTATION
+from api.names import PODSET_LABEL, TOPOLOGY_GATE, UNCONSTRAINED_TOPOLOGY, WORKLOAD_ANNOTATION
 from tests.attacks.conftest import Battlefield
 from tests.scenarios.site import eventually
 
@@ -77,10 +77,17 @@ async def identity(battlefield: Battlefield) -> dict[str, Any]:
     return {"labels": {PODSET_LABEL: model["labels"][PODSET_LABEL]}, "annotations": annotations}
 
 
-@pytest.mark.parametrize("node", [None, "tenant-b1-r1-1"], ids=["by-hand", "straight-onto-a-node"])
-async def test_a_pod_by_hand_has_no_identity(battlefield: Battlefield, node: str | None) -> None:
-    """It would count for the JobSet's Workload, which it does not belong to."""
-    spec = {**battlefield.site.template()["spec"], **({"nodeName": node} if node else {})}
+@pytest.mark.parametrize(
+    "fields",
+    [
+        pytest.param({}, id="by-hand"),
+        pytest.param({"nodeName": "tenant-b1-r1-1"}, id="straight-onto-a-node"),
+        pytest.param({"schedulingGates": [{"name": TOPOLOGY_GATE}]}, id="at-the-gate-of-those-that-wait"),
+    ],
+)
+async def test_a_pod_by_hand_has_no_identity(battlefield: Battlefield, fields: dict[str, Any]) -> None:
+    """It would count for the JobSet's Workload, which it does not belong to, or take the place of one of its pods."""
+    spec = {**battlefield.site.template()["spec"], **fields}
     body = {"metadata": {"name": "forged", **await identity(battlefield)}, "spec": spec}
     with pytest.raises(Forbidden, match=WORKLOAD_ANNOTATION):
         await battlefield.create(PODS, body)

@@ -93,6 +93,14 @@ def test_a_pod_that_was_gated_ahead_opens_as_it_is_where_there_is_no_topology() 
     assert [(o.pod.metadata.name, dict(o.node_labels)) for o in openings] == [("a", {})]
 
 
+@pytest.mark.parametrize(("through", "opened"), [(0, 2), (1, 1), (2, 0), (3, 0)])
+def test_no_more_pods_that_were_gated_ahead_open_than_were_admitted(through: int, opened: int) -> None:
+    """Others can name the Workload too."""
+    running = [pod(f"r{number}", gated=False) for number in range(through)]
+    waiting = [pod(f"w{number}", annotations={TOPOLOGY_PODSET: "main"}) for number in range(4)]
+    assert len(plan(workload(count=2, admitted=True), [*waiting, *running])) == opened
+
+
 def test_nothing_goes_to_a_node_that_waits_for_replacement() -> None:
     wl = workload(count=2, domains=[(("n1",), 1), (("n2",), 1)], status={"unhealthyNodes": [{"name": "n1"}]})
     assert set(places(plan(wl, [pod("a"), pod("b")])).values()) == {"n2"}

@@ -19,6 +19,7 @@ from admission.webhook.rules import ReviewRules
 from api import names
 from api.kube.access import Right
 from api.kube.resources import JOBSETS
+from tests.admission.webhook.objects import lookups
 from tests.admission.webhook.test_owners import a_child, a_jobset
 
 Obj = dict[str, Any]
@@ -167,19 +168,109 @@ def test_a_new_pod_names_a_workload_only_as_part_of_a_queued_job(ancestors: tupl
         assert f"metadata.annotations[{names.WORKLOAD_ANNOTATION}]" in answer["status"]["message"]
 
 
-def test_a_new_pod_at_a_gate_waits_for_what_was_admitted() -> None:
-    assert created(MUTATE_POD, a_marked_pod(**GATE))["allowed"]
+@pytest.mark.parametrize(
+    ("ancestors", "allowed"),
+    [
+        pytest.param((), False, id="by-hand"),
+        pytest.param((queued("ConfigMap", "v1"),), False, id="of-anything"),
+        pytest.param((queued("ReplicaSet", "apps/v1"),), False, id="of-a-set"),
+        pytest.param((queued("Pod", "v1"), queued(*PYTORCH, **QUEUE)), True, id="of-a-pod-of-a-queued-job"),
+    ],
+)
+def test_a_new_pod_at_a_gate_names_a_workload_only_as_part_of_a_queued_job(
+    ancestors: tuple[Obj, ...], allowed: bool
+) -> None:
+    """The ungater would give it the place of one of the job's own pods."""
+    pod = a_marked_pod(**GATE)
+    if ancestors:
+        pod["metadata"]["ownerReferences"] = [{**queued("Pod", "v1"), "name": "o", "uid": "u", "controller": True}]
+    assert needs_ancestors(MUTATE_POD, Request("u", "CREATE", "p", "ns", pod), RULES)
+    answer = created(MUTATE_POD, pod, *ancestors)
+    assert answer["allowed"] is allowed
+    assert allowed or f"metadata.annotations[{names.WORKLOAD_ANNOTATION}]" in answer["status"]["message"]
+
+
+def test_a_new_pod_that_names_a_workload_names_its_pod_set() -> None:
     nameless = a_marked_pod(**GATE)
     nameless["metadata"]["labels"].clear()
     answer = created(MUTATE_POD, nameless)
     assert "names its pod set" in answer["status"]["message"]
 
 
+# ---- sets inside a job
+
+
+def an_app_wrapper(**spec: Any) -> Obj:
+    """Admitted with a Deployment of two pods of one cpu each."""
+    wrapped = {"apiVersion": "apps/v1", "kind": "Deployment", "spec": {"replicas": 2, "template": a_template("1")}}
+    job = queued("AppWrapper", "workload.codeflare.dev/v1beta2", **QUEUE)
+    return {**job, "spec": {"suspend": False, "components": [{"template": wrapped}], **spec}}
+
+
+def a_template(cpu: str) -> Obj:
+    container = {"name": "c", "resources": {"requests": {"cpu": cpu}}}
+    return {"metadata": {"labels": {}}, "spec": {"containers": [container]}}
+
+
+def a_set(kind: str, replicas: int | None = 2) -> Obj:
+    spec = {"template": a_template("1"), **({} if replicas is None else {"replicas": replicas})}
+    return {**queued(kind, "apps/v1"), "spec": spec}
+
+
+def of_a_set(cpu: str = "1") -> Obj:
+    return a_marked_pod(containers=a_template(cpu)["spec"]["containers"])
+
+
+@pytest.mark.parametrize(
+    ("pod", "between", "job", "text"),
+    [
+        pytest.param(of_a_set(), [a_set("StatefulSet")], an_app_wrapper(), "", id="as-admitted"),
+        pytest.param(of_a_set(), [a_set("StatefulSet", None)], an_app_wrapper(), "", id="one-by-default"),
+        pytest.param(of_a_set(), [a_set("StatefulSet", 20)], an_app_wrapper(), "at most 2 pods", id="scaled"),
+        pytest.param(
+            of_a_set(), [a_set("ReplicaSet"), a_set("Deployment", 3)], an_app_wrapper(), "not 3", id="deployment-scaled"
+        ),
+        pytest.param(
+            of_a_set(),
+            [a_set("ReplicaSet", 3), a_set("Deployment")],
+            an_app_wrapper(),
+            "not 3",
+            id="replica-set-scaled",
+        ),
+        pytest.param(of_a_set("2"), [a_set("StatefulSet")], an_app_wrapper(), "asks for 1 of cpu", id="larger"),
+        pytest.param(of_a_set(), [a_set("StatefulSet")], an_app_wrapper(suspend=True), "is suspended", id="suspended"),
+    ],
+)
+def test_a_set_inside_a_job_has_no_more_pods_than_were_admitted(
+    pod: Obj, between: list[Obj], job: Obj, text: str
+) -> None:
+    """A Deployment can be scaled through its subresource `scale`, which nobody reviews: its pods are."""
+    answer = created(MUTATE_POD, pod, *between, job)
+    assert answer["allowed"] is (not text)
+    assert text in str(answer.get("status"))
+
+
+def test_a_pod_of_a_queued_job_takes_no_default_queue() -> None:
+    """It was admitted with the job, however many owners are between the two."""
+    known = Lookups(local_queues=lookups(default_queue=True).local_queues)
+    above = (a_set("ReplicaSet"), a_set("Deployment"), an_app_wrapper())
+    for gate in ({}, GATE):
+        pod = of_a_set()
+        pod["spec"] |= gate
+        request = Request("u", "CREATE", "p", "ns", pod, ancestors=above)
+        answer = review(MUTATE_POD, request, known, RULES)["response"]
+        assert answer["allowed"]
+        assert "patch" not in answer
+
+
 @pytest.mark.parametrize("user", ["system:serviceaccount:kube-system:job-controller", "system:kube-controller-manager"])
 def test_owners_are_read_for_few_pods(user: str) -> None:
-    """None of Jobs, whose templates are judged, none at a gate, and none without marks."""
+    """None of Jobs, whose templates are judged, none at a gate that name a job directly, and none without marks."""
     assert needs_ancestors(MUTATE_POD, Request("u", "CREATE", "p", "ns", a_marked_pod()), RULES)
-    for pod, by in ((a_marked_pod(), user), (a_marked_pod(**GATE), "t"), ({"metadata": {}, "spec": {}}, "t")):
+    of_a_job = a_marked_pod(**GATE)
+    reference = {"apiVersion": PYTORCH[1], "kind": PYTORCH[0], "name": "o", "uid": "u", "controller": True}
+    of_a_job["metadata"]["ownerReferences"] = [reference]
+    for pod, by in ((a_marked_pod(**GATE), user), (of_a_job, "t"), ({"metadata": {}, "spec": {}}, "t")):
         assert not needs_ancestors(MUTATE_POD, Request("u", "CREATE", "p", "ns", pod, user_info=RequestUser(by)), RULES)
 
 
