@@ -1,11 +1,11 @@
 """Kueue's fair-sharing preemption: cycle.md 4.9.
 
 Shares are compared as if the preemptor were admitted. The next target queue is found from the root down, at each cohort
-in the child with the largest share. Of equal shares the child whose next candidate has the lower priority comes first; then
-a cohort before a queue. Nodes that do not borrow and are not ancestors of the preemptor are skipped. In the preemptor's own
-queue the next candidate is a victim. In another queue the next candidate is one that the strategy allows, by the shares of
-the two subtrees that meet in the lowest common cohort. Candidates that the first strategy rejects are tried again by the
-second.
+in the child with the largest share. Of equal shares the child comes first whose next candidate has the lower priority, then
+the one whose next candidate reserved quota last (`candidates.rank`). Nodes that do not borrow and are not ancestors of the
+preemptor are skipped. In the preemptor's own queue the next candidate is a victim. In another queue the next candidate is one
+that the strategy allows, by the shares of the two subtrees that meet in the lowest common cohort. Candidates that the first
+strategy rejects are tried again by the second.
 
 A cohort's own quota counts like a queue's, whatever other flavors its queues borrow (Kueue looks at the queue alone): a queue
 below a cohort that stays within its quota of what is needed may reclaim, and from a cohort that is within it nothing is taken.
@@ -15,7 +15,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cmp_to_key
-from math import inf
 
 from admission.engine.decision import PreemptionReason
 from admission.engine.ledger import Ledger
@@ -226,12 +225,18 @@ class _Targets:
         if mine != theirs:
             return queue if mine > theirs else self._next(below)
         lower = self._next(below)
-        return queue if lower is None or self._next_priority(queue) < self._next_priority(lower) else lower
+        return queue if lower is None or self._is_before(queue, lower) else lower
 
-    def _next_priority(self, node: QuotaNode) -> float:
-        """Returns the priority of the next candidate below the node; infinite if there is none."""
+    def _next_candidate(self, node: QuotaNode) -> Candidate | None:
         queue = node if self.waiting(node) else self._next(node)
-        return inf if queue is None else self._left[queue][-1].workload.priority
+        return None if queue is None else self._left[queue][-1]
+
+    def _is_before(self, one: QuotaNode, other: QuotaNode) -> bool:
+        """Reports whether the next candidate below the one node comes before that below the other."""
+        mine, theirs = self._next_candidate(one), self._next_candidate(other)
+        if mine is None or theirs is None:
+            return (mine is None, one.name) < (theirs is None, other.name)
+        return rank(self._context, mine) < rank(self._context, theirs)
 
     def _eligible_queue(self, node: QuotaNode) -> bool:
         if node in self._pruned:
@@ -252,18 +257,11 @@ class _Targets:
         return False
 
     def _largest(self, nodes: Iterable[QuotaNode]) -> QuotaNode | None:
-        """Returns the node with the largest share; of equal ones that with the first candidate, of equal cohorts the last by
-        name.
-        """
+        """Returns the node with the largest share; of equal ones that with the first candidate."""
         return max(nodes, key=cmp_to_key(self._compare), default=None)
 
     def _compare(self, one: QuotaNode, other: QuotaNode) -> int:
         mine, theirs = self._shares.of(one), self._shares.of(other)
         if mine != theirs:
             return 1 if mine > theirs else -1
-        if self.waiting(one) and self.waiting(other):
-            first = rank(self._context, self._left[one][-1]) < rank(self._context, self._left[other][-1])
-            return 1 if first else -1
-        if (lower := self._next_priority(one)) != (other_lower := self._next_priority(other)):
-            return 1 if lower < other_lower else -1
-        return (one.name > other.name) - (one.name < other.name)
+        return 1 if self._is_before(one, other) else -1

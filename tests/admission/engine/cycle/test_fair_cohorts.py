@@ -77,3 +77,23 @@ def test_of_equal_shares_the_lower_priority_goes(important: str) -> None:
         assert len(admitted(cluster.cycle(now=1, fair=True))) == 3
         cluster.tell(of_flavor("back", 1, to="owner", kind="a", queued=2))
         assert preempted(cluster.cycle(now=2, fair=True)) == {"back": [lowest]}
+
+
+@pytest.mark.parametrize("newest", ["left", "right", "queue"])
+def test_of_equal_shares_and_priorities_the_newest_goes(newest: str) -> None:
+    """Whatever the names of the cohorts and queues: who reserved quota last is evicted."""
+    sides = {"left": "l", "right": "r", "queue": "q"}
+    queues = [
+        evicting(queue(name, cohort=parent, fa=quota), RECLAIM)
+        for name, parent, quota in (("l", "left", 0), ("r", "right", 0), ("q", "root", 0), ("owner", "root", 3))
+    ]
+    cluster = Evicting(A, cohort("left", fa=0), cohort("right", fa=0), *queues)
+    for name, to in sides.items():
+        cluster.tell(of_flavor(name, 1, to=to, kind="a"))
+    assert len(admitted(cluster.cycle(now=1, fair=True))) == 3
+    for name in sides:
+        charged = cluster.ledger.workload(name)
+        assert charged is not None
+        cluster.ledger.apply(replace(charged, reserved=9.0 if name == newest else 5.0))
+    cluster.tell(of_flavor("back", 1, to="owner", kind="a", queued=2))
+    assert preempted(cluster.cycle(now=10, fair=True)) == {"back": [newest]}
