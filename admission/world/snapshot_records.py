@@ -121,9 +121,9 @@ class FlavorSparesRecord(msgspec.Struct, frozen=True):
     flavor: str
     rule: SpareRule
     held: tuple[tuple[Values, tuple[str, ...]], ...]
-    wanted: int
     nodes: int
     settled: bool
+    wanted_of: tuple[tuple[Values, int], ...] = ()
 
 
 def flavor_spares_records(ledger: Ledger) -> tuple[FlavorSparesRecord, ...]:
@@ -133,9 +133,9 @@ def flavor_spares_records(ledger: Ledger) -> tuple[FlavorSparesRecord, ...]:
             name,
             found.rule,
             tuple(sorted(found.held.items())),
-            found.wanted,
             found.nodes,
             found.generation == ledger.generation(name),
+            tuple(sorted(found.wanted_of.items())),
         )
         for name, found in sorted(ledger.flavor_spares.items())
     )
@@ -150,7 +150,7 @@ def hold_spares(
             ledger.hold(replace(one, admission=None), one.admission)
     for each in flavors:
         generation = ledger.generation(each.flavor) if each.settled else _UNSETTLED
-        found = FlavorSpares(each.rule, dict(each.held), each.wanted, each.nodes, generation)
+        found = FlavorSpares(each.rule, dict(each.held), dict(each.wanted_of), each.nodes, generation)
         ledger.journal.put(ledger.flavor_spares, each.flavor, found)
     spare_hosts.settle(ledger, settled)
 

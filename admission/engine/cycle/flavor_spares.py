@@ -49,11 +49,7 @@ def hold_missing(ledger: Ledger) -> dict[str, str]:
         elif not (holder := _Holder(ledger, name, flavor.spare, tree)).is_current():
             holder.renew()
         now = ledger.flavor_spares.get(name)
-        if (
-            before is not None
-            and now is not before
-            and not before.hosts() <= (now.hosts() if now is not None else set())
-        ):
+        if before is not None and now is not before and not before.hosts() <= (set() if now is None else now.hosts()):
             freed[name] = before.rule.queue
     return freed
 
@@ -125,8 +121,10 @@ class _Holder:
         state, ledger = self._ledger.flavor_spares.get(self._flavor), self._ledger
         if state is None or state.rule != self._rule or state.nodes != len(self._tree.levels[-1]):
             return False
-        if state.count < state.wanted and state.generation != ledger.generation(self._flavor):
-            return False
+        if state.generation != (generation := ledger.generation(self._flavor)):
+            if state.count < state.wanted or state.wanted_of != wanted(self._tree, self._rule):
+                return False
+            ledger.journal.put(ledger.flavor_spares, self._flavor, replace(state, generation=generation))
         return all(self._is_held(domain, hosts) for domain, hosts in state.held.items())
 
     def renew(self) -> None:
@@ -152,7 +150,7 @@ class _Holder:
         }
         held = {domain: hosts for domain, hosts in found.items() if hosts}
         generation, hosts_now = ledger.generation(self._flavor), len(self._tree.levels[-1])
-        state = FlavorSpares(self._rule, held, sum(counts.values()), hosts_now, generation)
+        state = FlavorSpares(self._rule, held, counts, hosts_now, generation)
         ledger.journal.put(ledger.flavor_spares, self._flavor, state)
 
     def _is_held(self, domain: Values, hosts: tuple[str, ...]) -> bool:

@@ -20,15 +20,20 @@ from admission.engine.topology.tree.tree_spec import Values
 class FlavorSpares:
     """The spare hosts of one flavor. `held` has the hosts by domain, in order of path.
 
-    `wanted` is how many the rule says; `nodes`, how many hosts the flavor had then, and `generation`, the ledger's: while there
-    are too few, hosts are looked for again when it has grown.
+    `wanted_of` is how many the rule says for each domain; `nodes`, how many hosts the flavor had then, and `generation`, the
+    ledger's: when it has grown, a host may be in another domain now, and while there are too few, hosts are looked for again.
     """
 
     rule: SpareRule
     held: dict[Values, tuple[str, ...]]
-    wanted: int
+    wanted_of: dict[Values, int]
     nodes: int
     generation: int
+
+    @property
+    def wanted(self) -> int:
+        """How many hosts the rule says."""
+        return sum(self.wanted_of.values())
 
     def hosts(self) -> set[str]:
         """Returns the names of the held hosts."""

@@ -139,6 +139,19 @@ def test_in_a_full_rack_the_next_idle_host_becomes_spare() -> None:
     assert len(held(here.ledger)) == 1
 
 
+def test_a_host_that_changes_its_rack_takes_the_need_for_a_spare_host_with_it() -> None:
+    """Four hosts make a spare host: first those of r1, then those of r0. The number of hosts stays the same."""
+    here = cluster(rule=rule(1, 4), hosts=(3, 4))
+    here.cycle()
+    assert held(here.ledger) == {"r1h0"}
+    here.tell(host("r1h3", "r0", 4))
+    here.cycle()
+    assert held(here.ledger) == {"r0h0"}
+    here.tell(workload("all", 3, 4, topology=IN_RACK))
+    assert admitted(here.cycle()) == ["all"]
+    assert here.ledger.audit() == []
+
+
 @pytest.mark.parametrize("change", [None, rule(1, 8)], ids=["no rule any more", "another rule"])
 def test_hosts_that_the_rule_no_longer_asks_for_are_given_to_waiting_workloads(change: SpareRule | None) -> None:
     here = cluster(workload("whole", 4, 4, topology=IN_RACK), rule=rule(), hosts=(4,))
