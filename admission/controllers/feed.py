@@ -220,7 +220,7 @@ class Feed:
         namespace = change.object.metadata.labels.get(ELASTIC_QUOTA_LABEL, "")
         if change.key == queue_name(namespace):
             self._views.outside.forget(namespace)
-        self._state.apply(model.ObjectRemoved(model.RemovedKind.CLUSTER_QUEUE, change.key))
+        self._apply(model.ObjectRemoved(model.RemovedKind.CLUSTER_QUEUE, change.key))
         self._affected.by_cluster_queue(change.key)
 
     def _set_cluster_queue(self, queue: ClusterQueue) -> None:
@@ -268,7 +268,7 @@ class Feed:
     def _node_changed(self, change: Change[Node]) -> None:
         if change.type is _DELETED:
             self._nodes.pop(change.key, None)
-            self._state.apply(model.ObjectRemoved(model.RemovedKind.NODE, change.key))
+            self._apply(model.ObjectRemoved(model.RemovedKind.NODE, change.key))
             self._take_lingering(tuple(self._lingering))
         else:
             self._set_node(change.object)
@@ -506,6 +506,7 @@ class Feed:
         """Removes an invalid workload from the queue; its allocation stays as long as it has quota."""
         if is_true(workload.status.conditions, QUOTA_RESERVED):
             self._state.queues.remove(workload.key)
+            self._request_cycle()
         else:
             self._apply(model.ObjectRemoved(model.RemovedKind.WORKLOAD, workload.key))
             self._name_payer(workload.key)

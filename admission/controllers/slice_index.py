@@ -13,6 +13,7 @@ from admission.controllers.cluster_view import BY_REPLACED, ClusterView
 from admission.controllers.slices import first_key, refusal, replaced_key, same_job
 from admission.engine.model import BoundPod
 from admission.engine.scheduler_state import SchedulerState
+from api.meta import parse_time
 from api.workloads import Workload
 
 
@@ -28,6 +29,18 @@ class SliceIndex:
         """Returns the key of the slice that the Workload replaces, or an empty string if there is none or it must not."""
         old = self._named(workload)
         return "" if old is None or refusal(workload, old) is not None else old.key
+
+    def since(self, workload: Workload) -> float | None:
+        """Returns when the job's first slice was created (epoch seconds), by which a later one has its turn. None: it is the
+        first one, or none is known.
+        """
+        if not replaced_key(workload):
+            return None
+        first = self._views.workloads.objects.get(first_key(workload))
+        if first is not None:
+            return parse_time(first.metadata.creation_timestamp) if same_job(workload, first) else None
+        earlier = (self._state.ledger.workload(key) for key in (workload.key, self.replaces(workload)) if key)
+        return min((known.queued for known in earlier if known is not None), default=None)
 
     def related_slices(self, workload: Workload) -> list[Workload]:
         """Returns the slice that the Workload names and those that name it: they depend on the Workload."""

@@ -62,6 +62,7 @@ class WorkloadConversion:
             boosted=self._views.gates.priority_boost,
             known=None if workload.status.reclaimable_pods else self._pod_sets(workload),
             replaces=self._slices.replaces(workload),
+            since=self._slices.since(workload),
             guess=self._guess(given, context),
         )
         made = self._with_terms(workload, local, made)

@@ -73,6 +73,7 @@ def workload(
     boosted: bool = False,
     known: tuple[model.PodSet, ...] | None = None,
     replaces: str = "",
+    since: float | None = None,
     guess: float | None = None,
     groups_outrank: bool = False,
 ) -> model.Workload:
@@ -81,7 +82,8 @@ def workload(
     Reclaimable pods are not requested while the workload waits, and not charged to quota while it runs, if the rules say so;
     the capacity of their nodes stays charged (lifecycle.md 3.7). With `by_eviction`, a workload that was evicted because its
     pods were not ready in time queues from its eviction. With `boosted`, its annotation `priority-boost` adds to its priority.
-    `known` is the result of `pod_sets` for an equal spec without reclaimable pods. With `groups_outrank`, the priority of a
+    `known` is the result of `pod_sets` for an equal spec without reclaimable pods. `since` is when the first slice of its
+    job was created (epoch seconds): a job that grows stays as old. With `groups_outrank`, the priority of a
     Sakkara group's ConfigMap counts in all namespaces. `blocked`, `not_before`, `defect`, `replaces` and `guess` are as in
     model.Workload.
     """
@@ -100,7 +102,7 @@ def workload(
             priority=(w.spec.priority or 0) + boost,
             priority_elsewhere=None if groups_outrank else _priority_elsewhere(w, boost),
             boost=boost,
-            queued=_queued(w, by_eviction),
+            queued=_queued(w, by_eviction, since),
             not_before=not_before,
             blocked=blocked,
             defect=defect,
@@ -251,17 +253,18 @@ def _boost(annotations: Mapping[str, str]) -> int:
     return boost
 
 
-def _queued(w: workloads.Workload, by_eviction: bool) -> float:
-    evicted = find_condition(w.status.conditions, EVICTED)
-    moment, counts = w.metadata.creation_timestamp, _REQUEUED_FROM_EVICTION[0 if by_eviction else 1 :]
+def _queued(w: workloads.Workload, by_eviction: bool, first: float | None) -> float:
+    evicted, created = find_condition(w.status.conditions, EVICTED), w.metadata.creation_timestamp
+    counts = _REQUEUED_FROM_EVICTION[0 if by_eviction else 1 :]
     if evicted is not None and evicted.status == "True" and evicted.reason in counts:
-        moment = evicted.last_transition_time or moment
-    elif since := w.metadata.annotations.get(GANG_SINCE):
+        return parse_time(evicted.last_transition_time or created) or 0.0
+    if since := w.metadata.annotations.get(GANG_SINCE):
         try:
             return parse_time(since) or 0.0
         except ValueError:
             raise InvalidObject(f"metadata.annotations[{GANG_SINCE}]", since, "must be an RFC 3339 time") from None
-    return parse_time(moment) or 0.0
+    queued = parse_time(created) or 0.0
+    return queued if first is None else min(queued, first)
 
 
 def _pod_set(

@@ -47,10 +47,13 @@ class SchedulerState:
 
     def apply(self, event: Event) -> bool:
         """Applies the current state of an object, or its removal."""
+        return self._apply(event) or self.queues.has_head()
+
+    def _apply(self, event: Event) -> bool:
         match event:
             case Node():
                 self.ledger.apply(event)
-                return self._requeue_if_charged_less() | self._requeue_if_capacity_freed()
+                return self._requeue_if_charged_less() | self._requeue_if_capacity_freed() | self._spares_may_change()
             case BoundPod():
                 before, openings = self.ledger.allocations.pods.get(event.key), self.ledger.openings
                 self.ledger.apply(event)
@@ -121,7 +124,11 @@ class SchedulerState:
             if stays:
                 self.queues.lines.stays(workload)
             less = before is not None and self._requeue_if_less(workload.key, before, workload.admission)
-            weaker = known is not None and workload.priority < known.priority
+            weaker = known is not None and (
+                workload.priority < known.priority
+                or workload.lowest_priority < known.lowest_priority
+                or workload.queued > known.queued
+            )
             if known is not None and workload.priority != known.priority:
                 self.queues.evictions.forget(workload.key)
             if weaker:  # more workloads may evict it now
@@ -170,7 +177,7 @@ class SchedulerState:
                 self._known.discard(gone.key)
                 self.ledger.apply(gone)
                 self.queues.drop_queue(gone.key)
-                return False
+                return True
             case RemovedKind.FLAVOR | RemovedKind.COHORT:
                 self.ledger.apply(gone)
                 if gone.kind is RemovedKind.FLAVOR:
@@ -184,7 +191,11 @@ class SchedulerState:
                 return self._requeue_if_charged_less() | self._requeue_if_capacity_freed()
             case RemovedKind.NODE:
                 self.ledger.apply(gone)
-                return self._requeue_if_charged_less()
+                return self._requeue_if_charged_less() | self._spares_may_change()
+
+    def _spares_may_change(self) -> bool:
+        """Reports whether a change of nodes may give back spare hosts of a flavor: a cycle holds and releases them."""
+        return bool(self.ledger.flavor_spares)
 
     def _requeue_if_charged_less(self) -> bool:
         """Requeues the queues that share quota with one that is charged for fewer reserved nodes or bound pods than before."""

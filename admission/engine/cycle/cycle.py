@@ -160,6 +160,7 @@ class _Cycle:
         finally:
             self._reservations.end()
             self._kept.end()
+            self._outcomes.end()
             for relatives in {self._ledger.quota.relatives(name): None for name in sorted(self._outcomes.borrowers)}:
                 self._outcomes.requeued |= self._queues.lines.quota_taken(
                     relatives, partial(reclaimable_beside, self._ledger)
@@ -216,7 +217,7 @@ class _Cycle:
         if workload.replaces and self._ledger.admission(workload.replaces) is not None:
             return self._grow(head, queue)
         if self._queues.stays_inadmissible(workload.key, self._hints.free(queue)):
-            self._outcomes.settle(head)
+            self._outcomes.stay_inadmissible(head)
             return None
         assignment = self._assign(head, queue)
         if assignment.mode < Mode.FIT or not self._reservations.leave_quota_for(queue.name, assignment):

@@ -23,7 +23,7 @@ from admission.engine.decision import Admit, Decision, Victim, Wait
 from admission.engine.flavors.assign import FlavorAssignment
 from admission.engine.flavors.search import total_requests
 from admission.engine.ledger import Ledger
-from admission.engine.model import ClusterQueue, Workload
+from admission.engine.model import ClusterQueue, QueueingStrategy, Workload
 from admission.engine.queue.queueing_hints import QueueingHint
 from admission.engine.queue.queues import PendingQueues
 from admission.engine.reasons import Reason
@@ -37,8 +37,9 @@ _MAY_LAST_FOREVER = (Reason.NO_MATCHING_FLAVOR, Reason.EXCEEDS_MAX_QUOTA, Reason
 class Outcomes:
     """The outcomes of one cycle at `now` (epoch seconds).
 
-    `startable` is how many more workloads may start, None for any number. `borrowers` are the queues that borrowed in this
-    cycle. `requeued` tells that refused workloads were requeued, so that another cycle may decide on them.
+    `startable` is how many more workloads may start, None for any number. `borrowers` are the queues of which others may evict
+    more since this cycle, which borrowed or in which a job has grown. `requeued` tells that refused workloads were requeued, so
+    that another cycle may decide on them.
     """
 
     def __init__(
@@ -58,6 +59,7 @@ class Outcomes:
         self._order, self._reservations, self._kept, self._backfill = order, reservations, kept, backfill
         self.startable, self.requeued = startable, False
         self.borrowers: set[str] = set()
+        self._again: dict[str, set[str]] = {}
 
     def enter(self, workload: Workload) -> None:
         """Makes the workload the head of its queue. It no longer keeps quota, and its place in the order is determined."""
@@ -108,9 +110,12 @@ class Outcomes:
         return Admit(workload.key, admission, note, considered, overtaking)
 
     def _record_usage(self, found: Nomination) -> None:
-        """Records an admission: if it borrows, other queues of the cohort tree may reclaim from its queue."""
+        """Records an admission: if it borrows, other queues of the cohort tree may reclaim from its queue.
+
+        A slice may be younger than the one before, or its priority lower, so that others may evict it now.
+        """
         self._order.usage_grown(found.workload.cluster_queue)
-        if found.assignment.level:
+        if found.assignment.level or found.workload.replaces:
             self.borrowers.add(found.workload.cluster_queue)
 
     def start_member(self, found: Nomination) -> Admit:
@@ -178,17 +183,20 @@ class Outcomes:
         keep: FlavorAssignment | None = None,
     ) -> Wait:
         """Refuses the head. `until` is when to evaluate it again in any case (epoch seconds); `keep` are the flavors in which
-        it may keep quota.
+        it may keep quota. Nobody has to wait behind a slice of an elastic job that runs and only asks for more pods.
         """
         workload = head.workload
-        again, overtaken = until, False
+        growing = bool(workload.replaces) and self._ledger.admission(workload.replaces) is not None
+        again, overtaken = until, growing
+        if growing and any(self._queues.starts.leave(workload.cluster_queue, workload.key)):
+            self._again.setdefault(workload.cluster_queue, {workload.key})
         if hint is not None and workload.reservation and draws_on(self._ledger, workload) is not None:
             hint = None  # more quota is free for it than the hint says
         if queue is not None and relaxes(workload):
             message = "; ".join(filter(None, (message, relaxation(workload, queue, self._ledger.flavors, self._now))))
             step = next_step(workload, queue, self._ledger.flavors, self._now)
             again = min((at for at in (step, until) if at is not None), default=None)
-        if queue is not None and queue.backfill:
+        if queue is not None and queue.backfill and not growing:
             level = 0 if head.assignment is None else head.assignment.level
             expected = self._backfill.refused(workload, queue, reason, level, fits_nowhere=head.fits_nowhere)
             message, again = expected.with_start(message), expected.requeue_at(again, self._now)
@@ -198,7 +206,9 @@ class Outcomes:
         self._queues.keep(workload.key, None)
         if queue is not None:
             self._kept.keep(workload, queue, keep)
-        if self._queues.lapsed(workload.key) or (kept and not self._queues.keeps(workload.key)):
+        if self._queues.lapsed(workload.key):
+            self._requeue_all(workload)
+        elif kept and not self._queues.keeps(workload.key):
             self._requeue_others(workload.cluster_queue)
         stays = self._queues.refuse(workload.key, reason, again, overtaken=overtaken, hint=hint)
         if stays:
@@ -207,6 +217,13 @@ class Outcomes:
         never = reason in _MAY_LAST_FOREVER and head.fits_nowhere and cannot_run(self._ledger, workload) is not None
         too_large = self._too_large(workload, queue) if never and queue is not None else ""
         return Wait(workload.key, reason, message, stays, requested(workload, queue), never, too_large=too_large)
+
+    def stay_inadmissible(self, head: Head) -> None:
+        """Ends the turn of a head that `PendingQueues.stays_inadmissible` refused again."""
+        queue = self._ledger.quota.spec(head.queue)
+        if queue is not None and queue.strategy is QueueingStrategy.STRICT_FIFO:
+            self._release_behind(head.workload)
+        self.settle(head)
 
     def _too_large(self, workload: Workload, queue: ClusterQueue) -> str:
         names = [flavor.flavor for group in queue.groups for flavor in group.flavors]
@@ -217,11 +234,11 @@ class Outcomes:
         """Drops the reservations of a preemptor and its group, which can no longer use them."""
         for key in starting_together(workload):
             self._queues.drop_preemptor(key)
-        self._requeue_others(workload.cluster_queue)
+        self._requeue_all(workload)
 
     def _release_behind(self, head: Workload) -> None:
         """Drops the reservations of preemptors behind a StrictFIFO head: they cannot start before it, and the head may need
-        their capacity.
+        their capacity. It was refused beside them, so it is evaluated again.
         """
         for key, reservation in tuple(self._queues.preemptors.items()):
             owner = self._queues.workload(key)
@@ -230,9 +247,22 @@ class Outcomes:
                 self.release(owner)
 
     def _requeue_others(self, name: str) -> None:
-        """Requeues the workloads that were refused because of a reservation of this queue, which has ended."""
+        """Requeues the workloads of all other queues that were refused because of a reservation of this queue or of quota that
+        it kept: these have ended.
+        """
         self._queues.lines.requeue_others(name)
         self.requeued = True
+
+    def _requeue_all(self, owner: Workload) -> None:
+        """Requeues what was refused beside a reservation of this owner: other queues now, its own when the cycle ends."""
+        self._requeue_others(owner.cluster_queue)
+        self._again.setdefault(owner.cluster_queue, set()).add(owner.key)
+
+    def end(self) -> None:
+        """Ends the cycle: what it refused beside a reservation that it dropped is evaluated again in the next one."""
+        for name, owners in self._again.items():
+            self._queues.lines.requeue_refused(name, owners)
+        self._again.clear()
 
 
 def requested(workload: Workload, queue: ClusterQueue | None) -> dict[str, dict[str, int]]:

@@ -97,6 +97,7 @@ def shape_of(workload: Workload, *, timed: bool = False) -> Hashable:
         bound_to,
         pod_sets,
         uses,
+        workload.replaces,
     )
 
 
@@ -249,6 +250,12 @@ class QueueLine:
         group.short = None
         self.inadmissible_head, self.inadmissible_head_hint = (order, Reason.WAITING_FOR_PREEMPTED), hint
 
+    def refuses(self, key: str, group: EquivalenceClass) -> bool:
+        """Reports whether the workload of this class was refused: its class is inadmissible, or it is the inadmissible head."""
+        return group.refused is not None or (
+            self.inadmissible_head is not None and self.inadmissible_head[0][-1] == key
+        )
+
     def release_head(self, key: str) -> None:
         """Requeues the workload if it is the inadmissible head."""
         if self.inadmissible_head is not None and self.inadmissible_head[0][-1] == key:
@@ -261,14 +268,17 @@ class QueueLine:
         self.beside_reservations = False
         return self._requeue_satisfied(lambda fr, priority: LARGEST, evicting=True)
 
-    def requeue(self, capacity_only: bool) -> None:
-        """Requeues all workloads; with `capacity_only` only those that more quota or capacity could help."""
-        if self.inadmissible_head is not None and (
-            not capacity_only or self.inadmissible_head[1] in _CAPACITY_MAY_HELP
-        ):
+    def requeue(self, capacity_only: bool, but: Collection[str] = ()) -> None:
+        """Requeues all workloads; with `capacity_only` only those that more quota or capacity could help. The classes of `but`
+        stay as they are.
+        """
+        head = self.inadmissible_head
+        if head is not None and head[0][-1] not in but and (not capacity_only or head[1] in _CAPACITY_MAY_HELP):
             self.inadmissible_head = None
         requeued = []
         for group in self.classes.values():
+            if but and not group.members.keys().isdisjoint(but):
+                continue
             group.short = None
             if group.refused is not None and (not capacity_only or group.refused in _CAPACITY_MAY_HELP):
                 requeued.append(group)

@@ -100,13 +100,25 @@ class QueueLines:
         """Requeues the workloads that start together with it: their reason to wait may have changed."""
         for key in workload.gang.together if workload.gang is not None else ():
             item = self._items.get(key)
-            if key != workload.key and item is not None and item.group is not None and item.group.refused is not None:
-                self.line(item.workload.cluster_queue).requeue_class(item.group)
-                self.ready.add(item.workload.cluster_queue)
+            if key != workload.key and item is not None and item.group is not None:
+                name = item.workload.cluster_queue
+                if self.line(name).refuses(key, item.group):
+                    self.line(name).requeue_class(item.group)
+                    self.ready.add(name)
 
     def requeue_others(self, name: str) -> None:
         """Requeues all other queues: quota and nodes reserved in this queue are free again (nodes maybe in other flavors)."""
         self.requeue([other for other in self.by_queue if other != name])
+
+    def requeue_refused(self, name: str, but: Collection[str]) -> None:
+        """Requeues the refused workloads of the queue except those of the classes of `but`. Capacity reservations stay."""
+        if (line := self.by_queue.get(name)) is None:
+            return
+        head = line.inadmissible_head
+        if head is not None and self._items[head[0][-1]].reservation is not None:
+            but = {*but, head[0][-1]}
+        line.requeue(capacity_only=False, but=but)
+        self.ready.add(name)
 
     def stays(self, workload: Workload) -> None:
         """Requeues the workloads that wait for this admitted workload, or start with it: its eviction was cancelled."""

@@ -175,6 +175,7 @@ class PendingQueues:
             item = self._items.get(key)
             if item is not None and item.workload.not_before == not_before and self._delayed(item):
                 self.lines.enlist(item)
+                self.lines.requeue_group(item.workload)
 
     def next_due(self) -> float | None:
         """Returns when `due` next has work (epoch seconds), possibly for a workload that has left since."""
@@ -238,6 +239,10 @@ class PendingQueues:
     def before(self, one: Workload, other: Workload) -> bool:
         """Reports whether `one` comes before `other`, a workload of the same ClusterQueue."""
         return self.position(one) < self.position(other)
+
+    def has_head(self) -> bool:
+        """Reports whether a queue has a workload to evaluate."""
+        return next(self.heads(), None) is not None
 
     def heads(self) -> Iterator[Workload]:
         """Yields the head of each queue that has one, by the name of the queue."""

@@ -8,6 +8,7 @@ import pytest
 
 from admission.engine.decision import Admit
 from api.kube.resources import NAMESPACES, WORKLOADS
+from api.meta import parse_time
 from api.names import REPLACEMENT_FOR, WORKLOAD_SLICE_NAME
 from tests.admission.controllers.full_node import EVICTED, RELEASED, FullNode
 from tests.builders import condition, workload
@@ -82,3 +83,30 @@ def test_the_pods_of_a_growing_job_count_for_its_older_slice_again_where_the_new
     assert ledger.admissions.keys() == {"ns/low"}
     assert len(ledger.allocations.pods_of("ns/low")) == 4
     assert ledger.audit() == []
+
+
+@pytest.mark.parametrize("first_is_there", [True, False])
+@pytest.mark.parametrize("uid", ["job", "another"])
+def test_a_job_that_grows_stays_as_old_as_its_first_slice(uid: str, first_is_there: bool) -> None:
+    """A younger one could be evicted for growing. Finished slices are deleted later; those of other jobs do not count."""
+    cluster, times = FullNode(), ["2026-01-01T00:00:00Z", "2026-01-02T00:00:00Z"]
+    owned = {"ownerReferences": [JOB], "creationTimestamp": times[0]}
+    first = workload("low", count=4, domains=[(("n1",), 4)], metadata=owned)
+    cluster.add(WORKLOADS, first.to_wire())
+    annotations = {REPLACEMENT_FOR: "ns/low", WORKLOAD_SLICE_NAME: "low"}
+    meta = {
+        **owned,
+        "ownerReferences": [{**JOB, "uid": uid}],
+        "creationTimestamp": times[1],
+        "annotations": annotations,
+    }
+    waiting = workload("new", count=6, metadata=meta)
+    cluster.add(WORKLOADS, waiting.to_wire())
+    running = workload("new", count=6, domains=[(("n1",), 6)], metadata=meta)
+    cluster.add(WORKLOADS, running.to_wire())
+    if not first_is_there:
+        cluster.objects._stores[WORKLOADS].delete(cluster.objects.view.workloads.objects["ns/low"])
+        cluster.add(WORKLOADS, running.to_wire())
+    found = cluster.world.ledger.workload("ns/new")
+    assert found is not None
+    assert found.queued == parse_time(times[0 if uid == "job" else 1])

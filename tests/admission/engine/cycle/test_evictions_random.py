@@ -293,9 +293,9 @@ def test_a_claim_behind_the_head_of_a_strict_queue_ends() -> None:
     assert not live(scene(18496)).world.queues.preemptors
 
 
-@pytest.mark.parametrize("seed", [5, 245, 677, 1237, 1617, 2049])
+@pytest.mark.parametrize("seed", [5, 677, 1237, 1617, 2049])
 def test_a_circle_of_evictions_ends(seed: int) -> None:
-    """Two, or three (245), evict each other whenever they may, less and less often. A week, with a cycle every ten minutes."""
+    """Two evict each other whenever they may, less and less often. A week, with a cycle every ten minutes."""
     life = begun(replace(scene(seed), delay=0))
     at: list[float] = []
     for _ in range(7 * 24 * 6):
