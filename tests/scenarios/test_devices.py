@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from api.kube.resources import DEVICE_CLASSES, RESOURCE_CLAIM_TEMPLATES, RESOURCE_SLICES
+from api.kube.resources import CLUSTER_QUEUES, DEVICE_CLASSES, RESOURCE_CLAIM_TEMPLATES, RESOURCE_SLICES
 from api.names import REQUIRE_TOPOLOGY
-from tests.scenarios.site import RACK, Site, never
+from tests.scenarios.site import GPU, RACK, Site, never
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -71,6 +71,30 @@ async def test_what_cannot_be_counted_holds_the_job_and_is_named(site: MakeSite)
     text = "ResourceClaimTemplate all: request gpu: only whole devices by number are counted"
     await here.waits("gang", "UnsupportedPodTerms", text)
     await never("a pod starts", lambda: _has_pods(here))
+
+
+@pytest.mark.parametrize("implicit", [False, True], ids=["extendedResourceName", "implicit name"])
+async def test_devices_that_are_asked_for_by_the_name_of_a_resource_are_refused_in_words(
+    site: MakeSite, implicit: bool
+) -> None:
+    """A DeviceClass backs the resource, and no node lists it: by a claim the same devices are counted."""
+    here = site(f"devices-by-name-{implicit:d}")
+    await here.open({"b1": {"r1": 1}}, resourceGroups=[])
+    await make_devices(here, [f"{here.name}-b1-r1-0"], 2)
+    name = f"deviceclass.resource.kubernetes.io/{here.name}" if implicit else f"{here.name}.example.com/gpu"
+    if not implicit:
+        changed = {"spec": {"extendedResourceName": name}}
+        await here.change(DEVICE_CLASSES, here.name, changed, cluster=True)
+    resources = [{"name": each, "nominalQuota": 100} for each in ("cpu", GPU, name)]
+    groups = [{"coveredResources": ["cpu", GPU, name], "flavors": [{"name": here.name, "resources": resources}]}]
+    await here.change(CLUSTER_QUEUES, here.name, {"spec": {"resourceGroups": groups}}, cluster=True)
+    job = here.job("gang", 1, {REQUIRE_TOPOLOGY: RACK})
+    [container] = job["spec"]["template"]["spec"]["containers"]
+    container["resources"] = {"requests": {"cpu": "1", name: "1"}, "limits": {name: "1"}}
+    await here.submit(job)
+    await here.waits(
+        "gang", "UnsupportedPodTerms", f"{name}: no node offers it, and the devices of DeviceClass {here.name}"
+    )
 
 
 async def _has_pods(here: Site) -> bool:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from random import Random
+from typing import Any
 
 import pytest
 
-from api.kube.resources import CLUSTER_QUEUES, COHORTS
+from api.kube.resources import CLUSTER_QUEUES, COHORTS, RESOURCE_FLAVORS
 from tests.scenarios import quota_shares, tenants
-from tests.scenarios.site import GPU, Site, eventually
+from tests.scenarios.site import GPU, GROUP, RACK, Site, eventually
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 ENVIRONMENT = {"STOWAGE_FAIR_SHARING__ENABLE": "true"}
@@ -81,6 +82,50 @@ async def test_both_hold_their_shares_while_jobs_come_and_go(site: Callable[[str
 async def test_both_hold_their_shares_within_a_tenth_over_500_jobs(site: Callable[[str], Site]) -> None:
     held = await play(site("turns-500"), each=125, gpus=64, pods=(1, 3), seconds=(4, 12))
     assert 2.7 <= held.ratio("three", "one") <= 3.3
+
+
+async def test_a_cohort_reclaims_its_own_quota_although_its_queue_borrows_in_another_flavor(
+    site: Callable[[str], Site],
+) -> None:
+    """The left cohort owns rack r1, the right one r2; their queues own nothing. The left queue borrows r2 and so has the larger
+    share, and it gets r1 back all the same.
+    """
+    here = site("own-quota")
+    await here.open({"b1": {"r1": 1, "r2": 1}}, levels=())
+    flavors = [f"{here.name}-{rack}" for rack in RACKS]
+    for flavor, rack in zip(flavors, RACKS, strict=True):
+        of_rack = {"nodeLabels": {GROUP: here.name, RACK: rack}}
+        await here.make(RESOURCE_FLAVORS, {"metadata": {"name": flavor}, "spec": of_rack})
+    await here.make(COHORTS, {"metadata": {"name": here.name}, "spec": {}})
+    for side, owned in (("left", [4, 0]), ("right", [0, 4])):
+        spec = {"parentName": here.name, "resourceGroups": _groups(flavors, owned)}
+        await here.make(COHORTS, {"metadata": {"name": f"{here.name}-{side}"}, "spec": spec})
+        queue = {"resourceGroups": _groups(flavors, [0, 0]), "cohortName": f"{here.name}-{side}"}
+        await tenants.tenant(here, side, 0, preemption=tenants.RECLAIM, **queue)
+    await here.submit(_in_rack(here, "borrows-r2", "left", "r2"))
+    await here.running("borrows-r2", 4)
+    await here.submit(_in_rack(here, "takes-r1", "right", "r1"))
+    await here.running("takes-r1", 4)
+    await here.submit(_in_rack(here, "wants-its-own", "left", "r1"))
+    await here.running("wants-its-own", 4)
+    assert set(await tenants.evicted(here)) == {"takes-r1"}
+    await here.running("borrows-r2", 4)
+
+
+RACKS = ("r1", "r2")
+
+
+def _groups(flavors: list[str], gpus: list[int]) -> list[dict[str, Any]]:
+    """Quota of so many GPUs in each flavor."""
+    amounts = [[{"name": "cpu", "nominalQuota": owned}, {"name": GPU, "nominalQuota": owned}] for owned in gpus]
+    listed = [{"name": name, "resources": each} for name, each in zip(flavors, amounts, strict=True)]
+    return [{"coveredResources": ["cpu", GPU], "flavors": listed}]
+
+
+def _in_rack(here: Site, name: str, queue: str, rack: str) -> dict[str, Any]:
+    job = here.job(name, 4, queue=queue)
+    job["spec"]["template"]["spec"]["nodeSelector"] = {RACK: rack}
+    return job
 
 
 async def _uses(here: Site, wanted: dict[str, int]) -> bool:

@@ -10,6 +10,7 @@ import pytest
 from api.kube.client import PatchKind
 from api.kube.resources import WORKLOADS
 from api.names import COMPLETIONS_EQUAL_PARALLELISM, MIN_PARALLELISM, REQUIRE_TOPOLOGY
+from tests.scenarios import tenants
 from tests.scenarios.failures import SHORT_LEASE
 from tests.scenarios.site import RACK, Site, eventually
 
@@ -43,3 +44,17 @@ async def test_a_job_starts_with_fewer_pods_and_is_itself_again_when_stopped(sit
     body = {"spec": {"active": True}}
     await here.kube.patch(WORKLOADS, workload.metadata.name, body, here.name, kind=PatchKind.MERGE)
     await here.running("elastic", 8)
+
+
+async def test_partial_jobs_of_two_queues_do_not_oust_each_other(site: MakeSite) -> None:
+    """Each queue owns 4 of 8 GPUs, and each job asks for 5: the second starts with the 3 that are free."""
+    here = site("partial-two")
+    await here.open({"b1": {"r1": 2}}, quota=0, cohortName="partial-two")
+    for name in ("x", "y"):
+        await tenants.tenant(here, name, 4, preemption={"reclaimWithinCohort": "Any"})
+    await here.submit(here.job("first", 5, {MIN_PARALLELISM: "1"}, queue="x"))
+    await here.running("first", 5)
+    await here.submit(here.job("second", 5, {MIN_PARALLELISM: "1"}, queue="y"))
+    await here.running("second", 3)
+    await here.running("first", 5)
+    assert await tenants.evicted(here) == {}
