@@ -149,7 +149,15 @@ def _of_ray(wrapped: Mapping[str, Any], at: Location) -> Iterator[PodSetOfCompon
     yield (*at, "headGroupSpec", "template"), 1, {}
     for number in range(_length(wrapped, (*at, "workerGroupSpecs"))):
         group = (*at, "workerGroupSpecs", number)
-        yield (*group, "template"), _number(wrapped, (*group, "replicas")), {}
+        yield (*group, "template"), _pods_of_group(wrapped, group), {}
+
+
+def _pods_of_group(wrapped: Mapping[str, Any], at: Location) -> Any:
+    """Returns the number of pods that KubeRay creates for a group of workers: none while the group is suspended."""
+    if value_at(wrapped, (*at, "suspend")) is True:
+        return 0
+    replicas, hosts = _number(wrapped, (*at, "replicas")), _number(wrapped, (*at, "numOfHosts"))
+    return replicas * max(hosts, 1) if type(replicas) is int and type(hosts) is int else None
 
 
 def _pods_of_job(wrapped: Mapping[str, Any], at: Location) -> Any:

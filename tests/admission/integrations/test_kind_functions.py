@@ -302,6 +302,23 @@ def test_a_wrapper_whose_pods_are_not_there_is_refused(pod_sets: list[Object], s
         WRAPPER.pod_sets(job)
 
 
+@pytest.mark.parametrize("inner", ["RayCluster", "RayJob"])
+@pytest.mark.parametrize(
+    ("group", "count"),
+    [
+        pytest.param({"replicas": 3}, 3, id="replicas"),
+        pytest.param({"replicas": 3, "numOfHosts": 2}, 6, id="several hosts"),
+        pytest.param({"replicas": 3, "suspend": True}, 0, id="suspended"),
+    ],
+)
+def test_a_wrapped_ray_cluster_counts_the_workers_that_kuberay_creates(inner: str, group: Object, count: int) -> None:
+    cluster = {"headGroupSpec": {"template": template()}, "workerGroupSpecs": [{"template": template(), **group}]}
+    spec = cluster if inner == "RayCluster" else {"rayClusterSpec": cluster}
+    job = sample(WRAPPER)
+    job["spec"]["components"] = [{"template": {"apiVersion": "ray.io/v1", "kind": inner, "spec": spec}}]
+    assert [each.count for each in WRAPPER.pod_sets(job)] == [1, count]
+
+
 @pytest.mark.parametrize("deployed", [False, True])
 @pytest.mark.parametrize(("phase", "ends"), [("Succeeded", (True, True)), ("Failed", (False, True)), ("Running", ())])
 def test_a_wrapper_that_has_succeeded_is_over_while_what_it_wraps_is_kept(
