@@ -46,9 +46,11 @@ class CrdKind:
     namespaced: bool = False
     status: bool = True
     selectable: tuple[str, ...] = ()
+    singular: str = ""
+    """The name of one object, if not the kind in lower case."""
     categories: tuple[str, ...] = ()
     """Categories: `kubectl get CATEGORY` lists all kinds in it, of any group. kubectl looks for a category before a name, so a
-    category whose name is a kind in two groups lists the objects of both.
+    category whose name is a kind in two groups lists the objects of both. It takes no object's name after such a category.
     """
 
     @property
@@ -67,8 +69,9 @@ class CrdKind:
         return self.model.API_VERSION.partition("/")[2]
 
 
-# If two groups serve the same plural, kubectl shows only the first group by name (scheduling.sigs.k8s.io). So the short names
-# of PodGroup and ElasticQuota belong to scheduling.x-k8s.io, and a category shows both groups.
+# If two groups serve the same name, kubectl takes only the first group by name (scheduling.sigs.k8s.io). So the singular and
+# the short names of PodGroup and ElasticQuota, after which users write an object's name, belong to scheduling.x-k8s.io, and a
+# category of the plural's name shows both groups.
 KINDS = (
     CrdKind(Topology, "topologies", ("topo",), status=False),
     CrdKind(
@@ -198,9 +201,13 @@ KINDS = (
                 AGE,
             ),
             namespaced=True,
-            categories=("quotas", "elasticquotas", "eq"),
+            singular=singular,
+            categories=("quotas", "elasticquotas"),
         )
-        for model, short_names in ((ElasticQuota, ("eq", "eqs")), (SigsElasticQuota, ("seq",)))
+        for model, singular, short_names in (
+            (ElasticQuota, "elasticquota", ("eq", "eqs")),
+            (SigsElasticQuota, "sigselasticquota", ("seq",)),
+        )
     ),
     *(
         CrdKind(
@@ -216,8 +223,12 @@ KINDS = (
                 AGE,
             ),
             namespaced=True,
-            categories=("gangs", "podgroups", "pg"),
+            singular=singular,
+            categories=("gangs", "podgroups"),
         )
-        for model, short_names in ((PodGroup, ("pg", "pgs")), (SigsPodGroup, ("spg",)))
+        for model, singular, short_names in (
+            (PodGroup, "podgroup", ("pg", "pgs")),
+            (SigsPodGroup, "sigspodgroup", ("spg",)),
+        )
     ),
 )

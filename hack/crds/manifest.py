@@ -62,7 +62,7 @@ def manifest(kind: CrdKind) -> dict[str, Any]:
                 "kind": kind.name,
                 "listKind": f"{kind.name}List",
                 "plural": kind.plural,
-                "singular": kind.name.lower(),
+                "singular": kind.singular or kind.name.lower(),
                 "shortNames": list(kind.short_names),
                 **({"categories": list(categories)} if (categories := _categories(kind)) else {}),
             },

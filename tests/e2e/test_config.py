@@ -167,12 +167,12 @@ def test_without_webhook_exempt_namespaces_go_on(installed: ControlPlane, namesp
     ("plural", "kind", "spec", "both", "of_one"),
     [
         (
-            "podgroups", "PodGroup", {"minMember": 2}, ("podgroups", "pg", "gangs"),
-            {"scheduling.x-k8s.io": "pgs", "scheduling.sigs.k8s.io": "spg"},
+            "podgroups", "PodGroup", {"minMember": 2}, ("podgroups", "gangs"),
+            {"scheduling.x-k8s.io": ("podgroup", "pg", "pgs"), "scheduling.sigs.k8s.io": ("spg",)},
         ),
         (
-            "elasticquotas", "ElasticQuota", {"max": {"cpu": "1"}}, ("elasticquotas", "eq", "quotas"),
-            {"scheduling.x-k8s.io": "eqs", "scheduling.sigs.k8s.io": "seq"},
+            "elasticquotas", "ElasticQuota", {"max": {"cpu": "1"}}, ("elasticquotas", "quotas"),
+            {"scheduling.x-k8s.io": ("elasticquota", "eq", "eqs"), "scheduling.sigs.k8s.io": ("seq",)},
         ),
     ],
 )  # fmt: skip
@@ -183,9 +183,9 @@ def test_kubectl_shows_what_lives_in_both_groups(
     kind: str,
     spec: Any,
     both: tuple[str, ...],
-    of_one: dict[str, str],
+    of_one: dict[str, tuple[str, ...]],
 ) -> None:
-    """Issue 16, A5: the names that users know list both groups; a name of each group is one object's."""
+    """The plural lists both groups; after the singular, a short name or a name with the group comes an object's name."""
     caches = itertools.count()
     for group in of_one:
         made = {"apiVersion": f"{group}/v1alpha1", "kind": kind, "metadata": {"name": group}, "spec": spec}
@@ -202,9 +202,13 @@ def test_kubectl_shows_what_lives_in_both_groups(
 
     for typed in both:
         eventually(f"get {typed} lists {wanted}", partial(listed, typed))
-    for group, short in of_one.items():
-        for one in ((short, group), (f"{short}/{group}",), (f"{plural}.{group}", group)):
-            assert group in installed.kubectl(*fresh(), "get", *one, "-n", "kube-system"), one
+    for group, words in of_one.items():
+        cache = fresh()
+        printed = f"{kind.lower()}.{group}/{group}"
+        by_word = (arguments for word in words for arguments in ((word,), (word, group), (f"{word}/{group}",)))
+        for arguments in (*by_word, (f"{plural}.{group}", group), (printed,)):
+            answer = installed.kubectl(*cache, "get", *arguments, "-n", "kube-system", "-o", "name")
+            assert answer.split() == [printed], arguments
 
 
 def test_without_webhook_a_queued_job_waits_for_it(installed: ControlPlane) -> None:

@@ -170,6 +170,8 @@ def test_kind_is_named_as_its_users_know_it(kind: Any) -> None:
     # Issue 16, A5: kubectl takes the group that comes first by name, so a short name that both have would hide one of them.
     older = {"ElasticQuota": ["seq"], "PodGroup": ["spg"]}
     assert spec["names"]["shortNames"] == (older if kind.group == COSCHEDULING_SIGS else short)[kind.name]
+    sigs = "sigs" if kind.group == COSCHEDULING_SIGS else ""
+    assert spec["names"]["singular"] == f"{sigs}{kind.name.lower()}"
     assert spec["scope"] == (
         "Namespaced" if kind.name in ("LocalQueue", "Workload", "ElasticQuota", "PodGroup") else "Cluster"
     )
