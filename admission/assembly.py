@@ -17,6 +17,7 @@ from admission.controllers.advance_reservations import AdvanceReservationControl
 from admission.controllers.capacity_gauges import CapacityGauges
 from admission.controllers.cluster_view import Views
 from admission.controllers.elastic.quota_controller import ElasticQuotaController
+from admission.controllers.elastic.resource_quotas import ResourceQuota
 from admission.controllers.evictor import Evictor
 from admission.controllers.explainer import Explainer, ExplanationLimits
 from admission.controllers.fair_share_status import NO_SHARES, LedgerShares
@@ -82,6 +83,7 @@ from api.kube.resources import (
     LOCAL_QUEUES,
     POD_GROUPS,
     PODS,
+    RESOURCE_QUOTAS,
     SIGS_ELASTIC_QUOTAS,
     SIGS_POD_GROUPS,
 )
@@ -393,8 +395,9 @@ def dialects(shared: Shared, known: GangParts, decides: Deciding) -> ProcessPart
     """Builds the controllers of elastic quotas and of the results of Sakkara's groups."""
     views = shared.views
     quotas = {kind: OptionalInformer(shared.kube, kind) for kind in (ELASTIC_QUOTAS, SIGS_ELASTIC_QUOTAS)}
+    hard = OptionalInformer(shared.kube, RESOURCE_QUOTAS, ResourceQuota)
     all_wait = shared.settings.manage_jobs_without_queue_name
-    elastic = ElasticQuotaController(shared.writer, views, quotas, shared.recorder, all_wait=all_wait)
+    elastic = ElasticQuotaController(shared.writer, views, quotas, hard, shared.recorder, all_wait=all_wait)
     members: Informer[MemberPod] = Informer(shared.kube, PODS, read_member, label_selector=SAKKARA_GROUP_NAME)
     results = ResultController(
         shared.writer,
@@ -408,7 +411,7 @@ def dialects(shared: Shared, known: GangParts, decides: Deciding) -> ProcessPart
         at_once=shared.settings.controller.writes,
     )
     return ProcessPart(
-        (*quotas.values(), members),
+        (*quotas.values(), hard, members),
         (
             ("elastic quotas", elastic.run),
             ("Sakkara's ConfigMaps", Reporter(views, known.described, shared.recorder).run),

@@ -30,7 +30,7 @@ class ElasticQuotaSpec(KubeModel):
 
 
 class ElasticQuotaStatus(KubeModel):
-    """Quota that the namespace's workloads hold; conditions Active and Overcommitted."""
+    """Quota that the namespace's workloads hold; conditions Active, Overcommitted and AboveResourceQuota."""
 
     used: Annotated[dict[str, Quantity], schema("Used amounts of the resources that count in quota.", **_AMOUNTS)] = (
         Field(default_factory=dict)

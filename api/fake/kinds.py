@@ -92,6 +92,7 @@ BUILTIN: tuple[ServedKind, ...] = (
     ServedKind("", "v1", "serviceaccounts", "ServiceAccount", short_names=("sa",)),
     ServedKind("", "v1", "services", "Service", status=True, short_names=("svc",)),
     ServedKind("", "v1", "limitranges", "LimitRange", short_names=("limits",)),
+    ServedKind("", "v1", "resourcequotas", "ResourceQuota", short_names=("quota",)),
     ServedKind("node.k8s.io", "v1", "runtimeclasses", "RuntimeClass", False),
     ServedKind("", "v1", "podtemplates", "PodTemplate"),
     ServedKind("", "v1", "persistentvolumeclaims", "PersistentVolumeClaim", True, True, short_names=("pvc",)),

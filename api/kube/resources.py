@@ -64,6 +64,7 @@ SECRETS: Final = Resource("", "v1", "secrets", "Secret")
 CONFIG_MAPS: Final = Resource("", "v1", "configmaps", "ConfigMap")
 SERVICES: Final = Resource("", "v1", "services", "Service")
 SERVICE_ACCOUNTS: Final = Resource("", "v1", "serviceaccounts", "ServiceAccount")
+RESOURCE_QUOTAS: Final = Resource("", "v1", "resourcequotas", "ResourceQuota")
 LIMIT_RANGES: Final = Resource("", "v1", "limitranges", "LimitRange")
 RUNTIME_CLASSES: Final = Resource("node.k8s.io", "v1", "runtimeclasses", "RuntimeClass", namespaced=False)
 CLAIMS: Final = Resource("", "v1", "persistentvolumeclaims", "PersistentVolumeClaim")
@@ -159,6 +160,7 @@ ALL: Final[tuple[Resource, ...]] = (
     SERVICES,
     SERVICE_ACCOUNTS,
     LIMIT_RANGES,
+    RESOURCE_QUOTAS,
     RUNTIME_CLASSES,
     CLAIMS,
     VOLUMES,

@@ -64,6 +64,8 @@ ACTIVE: Final = "Active"
 READY: Final = "Ready"
 OVERCOMMITTED: Final = "Overcommitted"
 """On ElasticQuotas: all elastic quotas together promise more than the cluster has."""
+ABOVE_RESOURCE_QUOTA: Final = "AboveResourceQuota"
+"""On ElasticQuotas: a ResourceQuota of the namespace allows less than `max`, so what is above it cannot be used."""
 FIELDS_HONOURED: Final = f"{STOWAGE}/FieldsHonoured"
 """On ClusterQueues, LocalQueues and Cohorts: every field that is set has an effect; False names the fields without one."""
 GANG_STARTED: Final = "Started"
@@ -291,7 +293,9 @@ class ActiveReason:
 
 
 class ElasticQuotaReason:
-    """Reasons of ElasticQuotas: of Active=False, which otherwise is that of the ClusterQueue; the last two of Overcommitted."""
+    """Reasons of ElasticQuotas: of Active=False, which otherwise is that of the ClusterQueue; then of Overcommitted and
+    AboveResourceQuota.
+    """
 
     SECOND_IN_NAMESPACE: Final = "SecondInNamespace"
     """The namespace has an older ElasticQuota, which alone is in use."""
@@ -303,6 +307,10 @@ class ElasticQuotaReason:
     """The sum of all `min` exceeds the cluster's capacity."""
     WITHIN_CAPACITY: Final = "WithinCapacity"
     """The sum of all `min` no longer exceeds the cluster's capacity."""
+    EXCEEDS_HARD: Final = "MaxExceedsHard"
+    """`max`, or `min` without a `max`, exceeds `hard` of a ResourceQuota; the message names both amounts."""
+    WITHIN_HARD: Final = "WithinHard"
+    """Neither `max` nor `min` exceeds `hard` of a ResourceQuota any more."""
 
 
 class ReservationReason:

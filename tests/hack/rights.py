@@ -53,7 +53,7 @@ CONTROLLER, UNGATER, WEBHOOK = "stowage-controller", "stowage-ungater", "stowage
 WRITE = ("update", "patch")
 
 ALLOWED = [
-    *_each(CONTROLLER, READ, "nodes", "pods", "namespaces", "limitranges"),
+    *_each(CONTROLLER, READ, "nodes", "pods", "namespaces", "limitranges", "resourcequotas"),
     *_each(CONTROLLER, READ, "runtimeclasses", group="node.k8s.io"),
     *_each(CONTROLLER, READ, "persistentvolumeclaims", "persistentvolumes"),
     *_each(

@@ -16,7 +16,7 @@ import pytest_asyncio
 from admission.dashboard.app import serving_locally
 from admission.settings import AdmissionSettings
 from api.kube.client import PatchKind
-from api.kube.resources import ADVANCE_RESERVATIONS, CLUSTER_QUEUES, NODES, PODS, Resource
+from api.kube.resources import ADVANCE_RESERVATIONS, CLUSTER_QUEUES, NODES, PODS, RESOURCE_QUOTAS
 from api.names import MINIMUM_RUN_TIME, MOVABLE, REQUIRE_TOPOLOGY
 from hack.controlplane.fixtures import cluster, control_plane_tools
 from hack.controlplane.options import ClusterOptions
@@ -215,7 +215,7 @@ async def test_a_job_whose_pods_are_refused_is_among_those_that_wait(shown: Show
         pytest.skip("the embedded API server has no ResourceQuotas")
     site, page = shown.site, shown.page
     quota = {"metadata": {"name": "few", "namespace": site.name}, "spec": {"hard": {"pods": "1"}}}
-    await site.make(Resource("", "v1", "resourcequotas", "ResourceQuota"), quota)
+    await site.make(RESOURCE_QUOTAS, quota)
     await site.submit(site.job("gang", 2, {REQUIRE_TOPOLOGY: RACK}))
     await shown.go("waiting")
     row = page.locator(".waiting tbody tr", has_text=f"{site.name}/job-gang")

@@ -18,6 +18,7 @@ from api.kube.resources import (
     JOBS,
     LOCAL_QUEUES,
     NAMESPACES,
+    RESOURCE_QUOTAS,
     SIGS_ELASTIC_QUOTAS,
     Resource,
 )
@@ -214,6 +215,29 @@ async def test_a_queue_that_is_named_or_is_the_default_goes_before_it(site: Make
     await eventually("the webhook knows the default queue", first)
     await here.submit(here.job("plain", 1, queue=None))
     await here.running("plain", 1)
+
+
+async def test_a_max_above_a_resource_quota_is_reported(site: MakeSite) -> None:
+    story = Tenants(site("hard"))
+    await story.open({"n": 4}, a=(1, 3))
+    where = story.corners["a"].name
+    hard = {"metadata": {"name": "hard", "namespace": where}, "spec": {"hard": {f"requests.{story.resource}": "2"}}}
+    await story.site.make(RESOURCE_QUOTAS, hard)
+    message = f"max is 3 {story.resource} (the ResourceQuota hard allows 2)"
+
+    async def says(status: str) -> bool:
+        conditions = ((await story.quota("a")).get("status") or {}).get("conditions", ())
+        told = [c for c in conditions if c["type"] == "AboveResourceQuota" and c["status"] == status]
+        return bool(told) and (status == "False" or told[0]["message"] == message)
+
+    async def warned() -> bool:
+        events = (await story.kube.list(EVENTS, where)).items
+        return any(e["type"] == "Warning" and e["message"] == message for e in events)
+
+    await eventually("told that max is above hard", lambda: says("True"))
+    await eventually("a warning", warned)
+    await story.kube.delete(RESOURCE_QUOTAS, "hard", where)
+    await eventually("all is well again", lambda: says("False"))
 
 
 async def test_a_queue_of_its_name_with_another_owner_stays_as_it_is(site: MakeSite) -> None:

@@ -8,7 +8,7 @@ from typing import Final
 import pytest
 
 from api.kube.client import PatchKind
-from api.kube.resources import CLUSTER_QUEUES, LIMIT_RANGES, NAMESPACES, PODS, Resource
+from api.kube.resources import CLUSTER_QUEUES, LIMIT_RANGES, NAMESPACES, PODS, RESOURCE_QUOTAS
 from api.meta import Condition, find_condition
 from api.names import EVICTED, NOT_CREATED, REQUIRE_TOPOLOGY
 from tests.scenarios.site import GPU, RACK, Site, eventually, never
@@ -18,7 +18,6 @@ pytestmark = pytest.mark.asyncio(loop_scope="session")
 SHARES_STAGE = True
 ENVIRONMENT = {"STOWAGE_CONTROLLER__UNSCHEDULABLE_TIMEOUT": "10"}
 MakeSite = Callable[[str], Site]
-RESOURCE_QUOTAS: Final = Resource("", "v1", "resourcequotas", "ResourceQuota")
 LARGE: Final = {"type": "Container", "max": {"cpu": "500m"}}
 
 
@@ -31,7 +30,7 @@ async def told(here: Site, kind: str, text: str) -> Condition | None:
 @pytest.fixture
 def real_only(stage: Stage) -> None:
     if stage.name != "real":
-        pytest.skip("the embedded API server has neither ResourceQuotas nor Pod Security")
+        pytest.skip("the embedded API server enforces neither ResourceQuotas nor Pod Security")
 
 
 @pytest.mark.usefixtures("real_only")

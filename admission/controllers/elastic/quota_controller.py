@@ -21,10 +21,11 @@ from typing import Any, Final
 
 from pydantic import ValidationError
 
-from admission.controllers.cluster_view import BY_QUEUE, Views
+from admission.controllers.cluster_view import BY_NAMESPACE, BY_QUEUE, Views
 from admission.controllers.creation import create_unless_present
 from admission.controllers.elastic import translation
 from admission.controllers.elastic.quotas import Quotas, ReadQuota
+from admission.controllers.elastic.resource_quotas import ResourceQuota, above_hard
 from api.elastic import ElasticQuota, ElasticQuotaStatus
 from api.errors import NotFound
 from api.kube.client import Kube, PatchKind
@@ -36,6 +37,7 @@ from api.kube.store import Change, ChangeType
 from api.merge import merge_diff
 from api.meta import Condition, KubeObject, find_condition, is_true, object_key, rfc3339, set_condition
 from api.names import (
+    ABOVE_RESOURCE_QUOTA,
     ACTIVE,
     DEFAULT_QUEUE,
     ELASTIC_QUOTA,
@@ -56,6 +58,19 @@ SYNC_TIMEOUT: Final = 120.0
 _CAPACITY = "capacity"
 _NAMESPACE = "namespace/"
 _SOON = 1.0
+_JUDGEMENTS: Final = {
+    OVERCOMMITTED: (
+        ElasticQuotaReason.EXCEEDS_CAPACITY,
+        ElasticQuotaReason.WITHIN_CAPACITY,
+        "the sum of min of all elastic quotas is within what the cluster has",
+    ),
+    ABOVE_RESOURCE_QUOTA: (
+        ElasticQuotaReason.EXCEEDS_HARD,
+        ElasticQuotaReason.WITHIN_HARD,
+        "no ResourceQuota of the namespace allows less than max",
+    ),
+}
+"""The reasons of a condition that is true, and false, and what it says then."""
 REPLACED: Final = 5.0
 """Seconds for which a deleted quota stays in force: `kubectl replace --force` creates it again."""
 
@@ -71,12 +86,15 @@ class ElasticQuotaController:
         kube: Kube,
         views: Views,
         informers: Mapping[Resource, Informer[dict[str, Any]]],
+        resource_quotas: Informer[ResourceQuota],
         recorder: EventRecorder,
         now: Callable[[], float] = time.time,
         *,
         all_wait: bool = False,
     ) -> None:
         self._kube, self._views, self._informers = kube, views, informers
+        self._resource_quotas = resource_quotas
+        resource_quotas.add_index(BY_NAMESPACE, lambda quota: [quota.metadata.namespace])
         self._recorder, self._now, self._all_wait = recorder, now, all_wait
         self._quotas = Quotas()
         self._overcommitted = ""
@@ -84,6 +102,7 @@ class ElasticQuotaController:
         self.queue = Reconciler("elastic quotas", self.reconcile, workers=2)
         for resource, informer in informers.items():
             informer.add_handler(self._quota_handler(resource))
+        resource_quotas.add_handler(self._resource_quota_changed)
         views.cluster_queues.add_handler(self._queue_changed)
         views.local_queues.add_handler(self._queue_changed)
         views.local_queues.add_handler(self._default_queue_changed)
@@ -95,6 +114,7 @@ class ElasticQuotaController:
         """Runs until cancelled."""
         for informer in self._informers.values():
             await informer.synced(SYNC_TIMEOUT)
+        await self._resource_quotas.synced(SYNC_TIMEOUT)
         await self.queue.run()
 
     # ---- watch handlers
@@ -121,6 +141,10 @@ class ElasticQuotaController:
         namespace = change.object.metadata.labels.get(ELASTIC_QUOTA_LABEL)
         if namespace is not None:
             self.queue.add(f"{_NAMESPACE}{namespace}")
+
+    def _resource_quota_changed(self, change: Change[ResourceQuota]) -> None:
+        if self._quotas.of(change.object.metadata.namespace):
+            self.queue.add(f"{_NAMESPACE}{change.object.metadata.namespace}")
 
     def _default_queue_changed(self, change: Change[LocalQueue]) -> None:
         namespace = change.object.metadata.namespace or ""
@@ -270,17 +294,24 @@ class ElasticQuotaController:
         conditions, generation = status.conditions, quota.metadata.generation
         if (active := _active(entry, holds, taken, queue)) is not None:
             conditions = self._with(conditions, active, generation)
-        over = self._overcommitted if entry is holds and entry.bounds is not None else ""
-        if over or find_condition(conditions, OVERCOMMITTED) is not None:
-            text = over or "the sum of min of all elastic quotas is within what the cluster has"
-            reason = ElasticQuotaReason.EXCEEDS_CAPACITY if over else ElasticQuotaReason.WITHIN_CAPACITY
-            new = Condition(type=OVERCOMMITTED, status="True" if over else "False", reason=reason, message=text)
-            conditions = self._with(conditions, new, generation)
+        problems = self._problems(namespace, entry) if entry is holds else {}
+        for kind in (OVERCOMMITTED, ABOVE_RESOURCE_QUOTA):
+            problem = problems.get(kind, "")
+            if problem or find_condition(conditions, kind) is not None:
+                conditions = self._with(conditions, _judged(kind, problem), generation)
         counts = entry is holds and entry.bounds is not None and queue is not None and taken is None
         used = translation.used(entry.bounds, queue.status) if counts and entry.bounds and queue else {}
         await self._write(entry, status.model_copy(update={"used": used, "conditions": conditions}))
-        if over and not is_true(status.conditions, OVERCOMMITTED):
-            self._recorder.record(ref_to(entry.resource, quota), "Warning", OVERCOMMITTED, over)
+        for kind, problem in problems.items():
+            if problem and not is_true(status.conditions, kind):
+                self._recorder.record(ref_to(entry.resource, quota), "Warning", kind, problem)
+
+    def _problems(self, namespace: str, entry: ReadQuota) -> dict[str, str]:
+        """Returns what is wrong with the amounts of the quota that holds, by condition; an empty text if nothing is."""
+        if entry.bounds is None:
+            return {}
+        quotas = self._resource_quotas.by_index(BY_NAMESPACE, namespace)
+        return {OVERCOMMITTED: self._overcommitted, ABOVE_RESOURCE_QUOTA: above_hard(entry.bounds, quotas)}
 
     def _with(self, conditions: Iterable[Condition], new: Condition, generation: int) -> tuple[Condition, ...]:
         update = {"last_transition_time": rfc3339(self._now()), "observed_generation": generation}
@@ -314,6 +345,14 @@ def _active(entry: ReadQuota, holds: ReadQuota, taken: str | None, queue: Cluste
     if taken is not None:
         return no(ElasticQuotaReason.NAME_TAKEN, taken)
     return find_condition(queue.status.conditions, ACTIVE) if queue is not None else None
+
+
+def _judged(kind: str, problem: str) -> Condition:
+    """Returns a condition that is true while there is a problem."""
+    wrong, right, well = _JUDGEMENTS[kind]
+    if problem:
+        return Condition(type=kind, status="True", reason=wrong, message=problem)
+    return Condition(type=kind, status="False", reason=right, message=well)
 
 
 def _difference(there: ClusterQueue, wanted: ClusterQueue) -> dict[str, Any]:
