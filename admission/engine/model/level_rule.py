@@ -41,11 +41,14 @@ class LevelConstraint:
 class LevelRule(LevelConstraint):
     """A level's constraint for a gang of `total` pods, whose shares are always multiples of `slices`.
 
-    The class has no slots because it caches properties.
+    Although the constraint is soft, no pod may be outside range and factor with `exact`, and no unit may have more pods than
+    `limit`. The class has no slots because it caches properties.
     """
 
     total: int
     slices: int = 1
+    exact: bool = False
+    limit: int | None = None
 
     @property
     def packs(self) -> bool:
@@ -99,9 +102,9 @@ class LevelRule(LevelConstraint):
     @cached_property
     def allowed(self) -> int:
         """The shares that a used unit may have, as bits."""
-        if self.hard:
+        if self.hard or self.exact:
             return self.shares_without_violation
-        return _multiples(1, self.total, self.slices)
+        return _multiples(1, min(self.total, self.limit or self.total), self.slices)
 
     def alone(self) -> bool:
         """Reports whether one unit may have all pods."""

@@ -11,6 +11,10 @@ units as possible. A hard range and a hard factor hold for each used unit; with 
 factor. A constraint without a type packs, so next to a hard range or factor packing remains a preference. Slices are a hard
 factor of their level.
 
+A soft range or factor does not give way to the packing of levels that have no constraint: of the levels with one, the first
+below the domain that holds all pods keeps its range and factor exactly, or if that is impossible, no unit exceeds its maximum
+by more than necessary.
+
 Objective: figures compared lexicographically, level by level from the top, each summed over the parents of its level:
 
 1. range and factor: the pods of units outside the range, and the pods beyond a multiple of the factor;
@@ -36,8 +40,10 @@ the figures of the top levels; no bound is known for the other figures.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -77,6 +83,10 @@ def solve(tree: Tree, resolved: ResolvedRequest, numbers: Sequence[Numbers], bud
     for level in _bounds(resolved):
         places = _able(kinds, rules, level, total)
         if places:
+            for bounded in _bounded(tree, resolved, numbers, rules, level):
+                bounded_kinds = _kinds(tree, resolved, numbers, bounded)
+                if inside := _able(bounded_kinds, bounded, level, total):
+                    return _Shaper(tree, resolved, bounded, bounded_kinds, budget).place(level, inside)
             return _Shaper(tree, resolved, rules, kinds, budget).place(level, places)
     return _never(_no_fit(tree, resolved, numbers, kinds, rules))
 
@@ -104,6 +114,29 @@ def _rules_of(
         LevelRule(**asdict(shaped.get(level, LevelConstraint(""))), total=total, slices=sizes.get(level, 1))
         for level in range(depth)
     )
+
+
+def _bounded(
+    tree: Tree, resolved: ResolvedRequest, numbers: Sequence[Numbers], rules: Sequence[LevelRule], bound: int
+) -> Iterator[tuple[LevelRule, ...]]:
+    """Yields the rules under which the first constraint below the level `bound` is kept exactly, then those under which it
+    is exceeded least; none if no level without a constraint is between, or it has neither range nor factor, or it is hard.
+    """
+    first = min((level for level in resolved.shaped if level > bound), default=ROOT)
+    if first <= bound + 1 or rules[first].hard or not rules[first].bounded:
+        return
+
+    def with_rule(**change: Any) -> tuple[LevelRule, ...]:
+        return tuple(replace(rule, **change) if level == first else rule for level, rule in enumerate(rules))
+
+    def fits(limit: int) -> bool:
+        some = with_rule(limit=limit)
+        return bool(_able(_kinds(tree, resolved, numbers, some), some, bound, rules[0].total))
+
+    yield with_rule(exact=True)
+    low, total = rules[first].maximum, rules[0].total
+    if low is not None and low < total:
+        yield with_rule(limit=bisect_left(range(total), True, lo=low, key=fits))
 
 
 def _problem(tree: Tree, resolved: ResolvedRequest, rules: Sequence[LevelRule]) -> str:

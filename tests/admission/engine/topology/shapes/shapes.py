@@ -156,8 +156,35 @@ def best(
     for depth in (at,) if word == "required" else range(at, -2, -1):
         inside = [shares for shares in allowed if len({path[: depth + 1] for path in shares}) == 1]
         if inside:
+            first = bounded_first(rules, depth)
+            if first is not None:
+                inside = [shares for shares in inside if not outside(rules, first, shares)] or lowest(
+                    rules, first, inside
+                )
             return min(cost_of(capacities, rules, shares) for shares in inside)
     return None
+
+
+def bounded_first(rules: Mapping[int, LevelConstraint], depth: int) -> int | None:
+    """The level whose range and factor go before the levels without a constraint between it and the domain that holds all."""
+    first = min((level for level in rules if level > depth), default=None)
+    if first is None or first == depth + 1 or rules[first].hard:
+        return None
+    return first
+
+
+def lowest(rules: Mapping[int, LevelConstraint], level: int, every: list[Shares]) -> list[Shares]:
+    """Those whose largest share at the level exceeds its maximum by least; all if it has none."""
+    maximum = rules[level].maximum
+    if maximum is None:
+        return every
+    largest = [max(maximum, *(max(family) for family in families(shares, level))) for shares in every]
+    return [shares for shares, most in zip(every, largest, strict=True) if most == min(largest)]
+
+
+def outside(rules: Mapping[int, LevelConstraint], level: int, shares: Shares) -> int:
+    """The pods outside the level's range and factor."""
+    return sum(_outside(rules[level], share) for family in families(shares, level) for share in family)
 
 
 def softened(constraint: LevelConstraint) -> LevelConstraint:

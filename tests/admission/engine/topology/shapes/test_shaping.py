@@ -58,6 +58,7 @@ def by_rack(shares: dict[tuple[str, ...], int]) -> list[list[int]]:
 
 EVEN = (on(HOST),)
 A = (on(RACK, partitions=2),)
+AT_MOST_2 = (on(HOST, spreading=PACK, maximum=2),)
 B = (on(HOST, minimum=2, maximum=4),)
 STORIES = {
     "free cluster": (racks([8, 8, 8], [8, 8, 8]), 8, EVEN, [[3, 3, 2]]),
@@ -81,6 +82,26 @@ STORIES = {
         6,
         (on(RACK, spreading=PACK), on(HOST, partitions=2, hard=True)),
         [[3, 3]],
+    ),
+    "max before a level without a constraint": (racks([4, 4, 4], [4, 4, 4]), 8, AT_MOST_2, [[2, 2, 2], [2]]),
+    "max exceeded by least": (racks([4, 4], [4, 4]), 10, AT_MOST_2, [[3, 3], [2, 2]]),
+    "min before a level without a constraint": (
+        racks([5, 2], [3, 0]),
+        6,
+        (on(HOST, spreading=PACK, minimum=3),),
+        [[3], [3]],
+    ),
+    "multiples before a level without a constraint": (
+        racks([6, 2], [4]),
+        8,
+        (on(HOST, spreading=PACK, factor=4),),
+        [[4], [4]],
+    ),
+    "max after a level with a constraint": (
+        racks([4, 4, 4], [4, 4, 4]),
+        8,
+        (on(RACK, spreading=PACK), *AT_MOST_2),
+        [[4, 2, 2]],
     ),
     "least stranded among equals": (racks([9, 3, 8, 4]), 6, (on(HOST, partitions=2),), [[3, 3]]),
 }
