@@ -32,12 +32,16 @@ class Exclusions:
 
 @dataclass(frozen=True, slots=True)
 class NoPlacement:
-    """Why a pod set was not placed; the best attempt held `fits` of `wanted` pods or slices."""
+    """Why a pod set was not placed; the best attempt held `fits` of `wanted` pods or slices.
+
+    `quota`: the nodes have capacity, but quota is short for the spare hosts.
+    """
 
     message: str
     fits: int = 0
     wanted: int = 0
     exclusions: Exclusions = Exclusions()
+    quota: bool = False
 
 
 class Proof(StrEnum):

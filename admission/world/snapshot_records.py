@@ -82,6 +82,7 @@ class ReservationRecord(msgspec.Struct, frozen=True):
     lack: HintRecord | None = None
     evicted: tuple[str, ...] = ()
     since: float = 0.0
+    spares: tuple[tuple[str, Admission], ...] = ()
 
 
 class StartRecord(msgspec.Struct, frozen=True):
@@ -181,7 +182,9 @@ def reservation_record(key: str, reservation: CapacityReservation) -> Reservatio
     """Returns the record of a workload's reservation."""
     victims, evicted = tuple(sorted(reservation.victims)), tuple(sorted(reservation.evicted))
     p = reservation
-    return ReservationRecord(key, victims, p.admission, p.level, p.beside, hint_record(p.hint), evicted, p.since)
+    return ReservationRecord(
+        key, victims, p.admission, p.level, p.beside, hint_record(p.hint), evicted, p.since, p.spares
+    )
 
 
 def reservation_of(record: ReservationRecord) -> CapacityReservation:
@@ -189,7 +192,14 @@ def reservation_of(record: ReservationRecord) -> CapacityReservation:
     hint = None if record.lack is None else hint_of(record.lack)
     evicted = frozenset(record.evicted)
     return CapacityReservation(
-        record.admission, frozenset(record.victims), record.level, record.beside, hint, evicted, record.since
+        record.admission,
+        frozenset(record.victims),
+        record.level,
+        record.beside,
+        hint,
+        evicted,
+        record.since,
+        record.spares,
     )
 
 

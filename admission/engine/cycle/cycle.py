@@ -53,6 +53,7 @@ from admission.engine.queue.queueing_hints import NOTHING_HELPS, USAGE_MAY_HELP,
 from admission.engine.queue.queues import PendingQueues
 from admission.engine.reasons import Reason
 from admission.engine.requests import placement_requests
+from admission.engine.spare_quota import requested_hosts, shortage, within_quota
 
 
 @dataclass(frozen=True, slots=True)
@@ -267,6 +268,12 @@ class _Cycle:
     def _place(self, head: Head, queue: ClusterQueue, assignment: FlavorAssignment) -> Decision | None:
         requests = placement_requests(head.workload, queue, assignment, self._ledger.flavors, self._now)
         result = place(self._ledger, requests)
+        beside = within_quota(self._ledger, head.workload, assignment, requests, result)
+        if result.fits and not beside.fits and len(queue.flavors) == 1:
+            if queue.preemption.evicts:
+                return self._make_room(head, queue, assignment)
+            return self._outcomes.wait(head, queue, Reason.WAITING_FOR_QUOTA, shortage(head.workload))
+        result = beside
         if result.fits:
             return self._outcomes.start(head, queue, Nomination(head.workload, assignment, result.assignments))
         empty = place(self._ledger, requests, empty=True)
@@ -298,7 +305,8 @@ class _Cycle:
             keep = self._flavors_to_keep(head, queue, assignment)
             return self._outcomes.wait(head, queue, assignment.reason, assignment.message(), hint=hint, keep=keep)
         known, beyond = None, False
-        if queue.preemption.evicts and not head.refused:
+        spares = requested_hosts(workload) > 0  # no hint counts their quota
+        if queue.preemption.evicts and not head.refused and not spares:
             known, beyond = self._hints.beside_reservations(workload, queue, assignment)
         found = self._nominator.at_once(workload, queue, known) if known is not None else None
         if found is None:
@@ -314,7 +322,7 @@ class _Cycle:
             return self._outcomes.wait(head, queue, reason, reported.message(), hint=hint, keep=keep)
         if self._order.goes_back(head, found.assignment.level):
             return None
-        needs = None if head.refused or fewer else self._hints.hint_before_victims_leave(queue, assignment)
+        needs = None if head.refused or fewer or spares else self._hints.hint_before_victims_leave(queue, assignment)
         if found.victims:
             return self._preempt(head, queue, found, needs)
         if self._reservations.must_wait(found):

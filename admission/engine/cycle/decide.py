@@ -9,6 +9,7 @@ from functools import partial
 
 from admission.engine.cycle import flavor_spares, spare_hosts
 from admission.engine.cycle.cycle import CycleReport, run_cycle
+from admission.engine.cycle.reservations import places_kept
 from admission.engine.ledger import Ledger
 from admission.engine.preemption.preemptor import Preemptor
 from admission.engine.preemption.projected_quota import reclaimable_beside
@@ -26,8 +27,10 @@ def decide(
     startable: int | None = None,
 ) -> CycleReport:
     """Runs one cycle (`run_cycle`). `sharing` is None if fair sharing is off."""
-    spare_hosts.hold_missing(ledger)
-    if freed := flavor_spares.hold_missing(ledger):
+    with places_kept(ledger, queues):
+        spare_hosts.hold_missing(ledger)
+        freed = flavor_spares.hold_missing(ledger)
+    if freed:
         beside = partial(reclaimable_beside, ledger)
         for queue in sorted({*freed.values()} - {""}):
             queues.lines.quota_freed(ledger.quota.relatives(queue) | {queue}, beside)

@@ -26,7 +26,7 @@ def held_beside_quota(ledger: Ledger, queues: PendingQueues) -> dict[str, dict[s
             _add(total, held.queue, held.admission.usage())
     for owner, reservation in queues.capacity_reservations():
         _add(total, owner.queue, reservation.admission.usage())
-        for key, admission in reservation.beside:
+        for key, admission in (*reservation.beside, *reservation.spares):
             if (beside := queues.workload(key)) is not None:
                 _add(total, beside.queue, admission.usage())
     for excess in ledger.bound.all():

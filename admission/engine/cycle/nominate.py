@@ -22,7 +22,7 @@ from dataclasses import replace
 from admission.engine.cycle.fewer_pods import spare_pods, with_fewer
 from admission.engine.cycle.nomination import Nomination
 from admission.engine.cycle.solve import flavors_of, place
-from admission.engine.decision import NoPlacement, Victim
+from admission.engine.decision import NoPlacement, PlacementResult, Victim
 from admission.engine.flavors.assign import (
     FlavorAssignment,
     Mode,
@@ -41,6 +41,7 @@ from admission.engine.model import (
 )
 from admission.engine.reasons import Reason
 from admission.engine.requests import placement_requests
+from admission.engine.spare_quota import within_quota
 
 OVERLAP = "Workload has overlapping preemption targets with another workload"
 DEFERRED = f"{OVERLAP}, but will fit after these preemptions complete"
@@ -110,8 +111,13 @@ class Nominator:
         if known.mode is not Mode.FIT:
             return None
         requests = placement_requests(workload, queue, known, self._ledger.flavors, self._now)
-        placed = place(self._ledger, requests)
+        placed = self._place(workload, known, requests)
         return Nomination(workload, known, placed.assignments) if placed.fits else None
+
+    def _place(
+        self, workload: Workload, found: FlavorAssignment, requests: Sequence[PlacementRequest]
+    ) -> PlacementResult:
+        return within_quota(self._ledger, workload, found, requests, place(self._ledger, requests))
 
     def fewer(self, workload: Workload, queue: ClusterQueue, scope: Scope = EVERYWHERE) -> Nomination | None:
         """Returns the nomination for the largest number of pods, below all, that can start; None if there is none."""
@@ -139,7 +145,7 @@ class Nominator:
             return Nomination(workload, found)
         requests = placement_requests(workload, queue, found, self._ledger.flavors, self._now)
         if found.mode is Mode.FIT:
-            placed = place(self._ledger, requests)
+            placed = self._place(workload, found, requests)
             if placed.fits:
                 return Nomination(workload, found, placed.assignments)
             found = _unplaced(found, placed.failures, Mode.PREEMPT)
@@ -160,16 +166,25 @@ class Nominator:
             return Nomination(workload, found, fits_nowhere=True, failed=_failed(found) if failed else {})
         found = _all_placed_preempt(found)
         victims = tuple(preemption.targets(workload, found))
-        places = self._places_without(victims, requests) if victims and requests else empty.assignments
+        places = empty.assignments
+        if victims and requests:
+            places = self._places_without(victims, workload, found, requests)
         return Nomination(workload, found, places, victims, failed=failed)
 
     def _places_without(
-        self, victims: Sequence[Victim], requests: Sequence[PlacementRequest]
+        self,
+        victims: Sequence[Victim],
+        workload: Workload,
+        found: FlavorAssignment,
+        requests: Sequence[PlacementRequest],
     ) -> Mapping[str, Assignment]:
         with self._ledger.trial():
             for victim in victims:
                 self._ledger.simulate_removal(victim.workload)
-            return place(self._ledger, requests).assignments
+                if (admission := self._ledger.admission(victim.workload)) is not None:
+                    usage = self._ledger.returned(victim.workload, admission)
+                    self._ledger.quota.remove(admission.cluster_queue, usage)
+            return self._place(workload, found, requests).assignments
 
 
 def _failed(found: FlavorAssignment) -> dict[tuple[str, str], str]:
@@ -193,6 +208,7 @@ def _unplaced(found: FlavorAssignment, failures: Mapping[str, NoPlacement], mode
     """
     name = next(p.name for p in found.pod_sets if p.name in failures)
     message = failures[name].message
+    why = Reason.WAITING_FOR_QUOTA if failures[name].quota else Reason.TOPOLOGY_PLACEMENT_FAILED
 
     def with_reason(pod_set: PodSetFlavors) -> PodSetFlavors:
         if pod_set.name != name:
@@ -203,7 +219,7 @@ def _unplaced(found: FlavorAssignment, failures: Mapping[str, NoPlacement], mode
             pod_set,
             picks=picks,
             reasons=(*reasons, message),
-            reason=pod_set.reason or Reason.TOPOLOGY_PLACEMENT_FAILED,
+            reason=pod_set.reason or why,
             unplaced=message,
         )
 

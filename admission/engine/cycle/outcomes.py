@@ -88,17 +88,21 @@ class Outcomes:
             return self.wait(head, queue, BEHIND, permission.refusal)
         if (shortage := spare_hosts.quota_shortage(self._ledger, (found,))) is not None:
             return self.wait(head, queue, Reason.WAITING_FOR_QUOTA, shortage[1])
-        if self.startable is not None:
-            if self.startable <= 0:
-                return self.wait(head, queue, Reason.WAITING_FOR_PODS_READY, NOT_READY)
-            self.startable -= 1
+        if self.startable is not None and self.startable <= 0:
+            return self.wait(head, queue, Reason.WAITING_FOR_PODS_READY, NOT_READY)
         workload, admission = found.workload, found.admission()
         admitted = permission.applied_to(running(workload, queue, self._now))
+        lacking = ""
         with self._ledger.trial() as trial:  # all of it or nothing
             self._ledger.charge_instead(workload.replaces, admitted, admission)
             if workload.key in self._ledger.spare_host_owners:
-                spare_hosts.hold(self._ledger, workload.key)
-            trial.keep()
+                lacking = spare_hosts.hold(self._ledger, workload.key)
+            if not lacking:
+                trial.keep()
+        if lacking:
+            return self.wait(head, queue, Reason.TOPOLOGY_PLACEMENT_FAILED, lacking)
+        if self.startable is not None:
+            self.startable -= 1
         self.requeued |= self._backfill.record_admission(admitted, admission, found.assignment.level)
         self._queues.keep(workload.key, None)
         self._queues.remove(workload.key)

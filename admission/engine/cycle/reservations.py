@@ -18,15 +18,17 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Final
 
+from admission.engine.cycle import spare_hosts
 from admission.engine.cycle.nomination import Nomination
 from admission.engine.flavors.assign import FlavorAssignment
-from admission.engine.ledger import Ledger
+from admission.engine.ledger import Ledger, spare_key
 from admission.engine.model import Admission, QueueingStrategy, Workload
 from admission.engine.preemption.projected_quota import ProjectedQuota
 from admission.engine.queue.cluster_queue import Order, order_of
 from admission.engine.queue.pending import CapacityReservation
 from admission.engine.queue.queueing_hints import QueueingHint
 from admission.engine.queue.queues import PendingQueues
+from admission.engine.spare_quota import requested_hosts, with_spares
 
 FURTHEST: Final = sys.maxsize
 """No workload borrows further."""
@@ -67,9 +69,14 @@ class Reservations:
             self._own[workload.key] = workload, reservation
         beside = [(one, got) for key, got in reservation.beside if (one := self._queues.workload(key)) is not None]
         order = max(order_of(one) for one in (workload, *(one for one, _ in beside)))
+        beside = [(_beside(one), got) for one, got in beside] + [
+            (spare_hosts.owner(one, f"{key} (reserved spare hosts)"), got)
+            for key, got in reservation.spares
+            if (one := self._queues.workload(key)) is not None
+        ]
         self._due.append((reservation.level, order, workload, reservation.admission))
-        self._due += ((reservation.level, order, _beside(one), got) for one, got in beside)
-        self._names[workload.key] = [workload.key, *(_beside(one).key for one, _ in beside)]
+        self._due += ((reservation.level, order, one, got) for one, got in beside)
+        self._names[workload.key] = [workload.key, *(one.key for one, _ in beside)]
 
     def _sort(self) -> None:
         self._due.sort(key=lambda each: each[:2], reverse=True)
@@ -201,12 +208,27 @@ class Reservations:
         self.projected_quota.leave(victims)
         beside = tuple((other.workload.key, other.admission()) for other in others)
         level = found.assignment.level
-        reservation = CapacityReservation(found.admission(), victims, level, beside, hint, evicted, now)
+        spares = self._spares(found, *others)
+        reservation = CapacityReservation(found.admission(), victims, level, beside, hint, evicted, now, spares)
         self._queues.reserve_capacity(key, reservation)
         self._enter_anew(found.workload, self._queues.preemptors.get(key, reservation))
         following = self._queues.head(found.workload.cluster_queue)
         if following is None or self._queues.before(found.workload, following):
             self._charge(key)
+
+    def _spares(self, *nominations: Nomination) -> tuple[tuple[str, Admission], ...]:
+        """Returns the spare hosts that these workloads get together when all victims have left, by workload."""
+        if not any(requested_hosts(each.workload) for each in nominations):
+            return ()
+        spares: list[tuple[str, Admission]] = []
+        with self.afterwards(nominations[0].workload.cluster_queue):
+            for each in nominations:
+                self._ledger.charge(each.workload, each.admission())
+            for each in nominations:
+                spare_hosts.hold(self._ledger, each.workload.key)
+                if (holds := self._ledger.admission(spare_key(each.workload.key))) is not None:
+                    spares.append((each.workload.key, holds))
+        return tuple(spares)
 
     def _charge(self, key: str) -> None:
         """Charges this reservation for the rest of the cycle."""
@@ -279,14 +301,31 @@ class Reservations:
         """Reports whether a nomination that fits afterwards does not fit now, because victims have not left yet."""
         if not self:
             return False
-        if not self._ledger.quota.fits(found.workload.cluster_queue, found.assignment.usage):
+        usage = with_spares(found.workload, found.assignment, found.places)
+        if not self._ledger.quota.fits(found.workload.cluster_queue, usage):
             return True
-        return not self._ledger.placement.fits(found.workload, found.admission())
+        if not self._ledger.placement.fits(found.workload, found.admission()):
+            return True
+        return bool(spare_hosts.lacking(self._ledger, found))
 
     def end(self) -> None:
         """Ends the cycle: removes every reservation from the ledger."""
         for key in self._held:
             self._ledger.unhold(key)
+
+
+@contextmanager
+def places_kept(ledger: Ledger, queues: PendingQueues) -> Iterator[None]:
+    """Opens a context in which nothing else gets the nodes that are reserved for preemptors."""
+    if not (ledger.spare_host_owners or ledger.flavor_spares) or not queues.preemptors:
+        yield
+        return
+    reservations = Reservations(ledger, queues)
+    reservations.keep_all()
+    try:
+        yield
+    finally:
+        reservations.end()
 
 
 def _beside(workload: Workload) -> Workload:

@@ -30,6 +30,7 @@ from admission.engine.ledger import Ledger
 from admission.engine.model import Assignment, ClusterQueue, PlacementRequest, Workload
 from admission.engine.reasons import Reason
 from admission.engine.requests import placement_requests
+from admission.engine.spare_quota import requested_hosts, within_quota
 
 Refused = dict[tuple[str, str], str]
 """Flavors that a pod set cannot use: (pod set, flavor), with the reason."""
@@ -122,11 +123,24 @@ def _solve(
         places, more = _places(ledger, found, now, empty=nodes is Nodes.EMPTY)
         if not more:
             nominations = tuple(Nomination(member, got, places.get(member.key, {})) for member, _, got in found)
+            if len(nominations) == 1:
+                nominations = (_within_quota(ledger, nominations[0], found[0][1], now, empty=nodes is Nodes.EMPTY),)
             if (shortage := spare_hosts.quota_shortage(ledger, nominations)) is not None:
                 return Unsolved(shortage[0], Reason.WAITING_FOR_QUOTA, shortage[1])
             return nominations
         for key, flavors in more.items():
             refused[key].update(flavors)
+
+
+def _within_quota(ledger: Ledger, found: Nomination, queue: ClusterQueue, now: float, *, empty: bool) -> Nomination:
+    """Returns the nomination with other places if these leave too little quota for its spare hosts, and there are some."""
+    if not requested_hosts(found.workload) or not found.places:
+        return found
+    requests = placement_requests(found.workload, queue, found.assignment, ledger.flavors, now)
+    result = within_quota(
+        ledger, found.workload, found.assignment, requests, PlacementResult(found.places, {}), empty=empty
+    )
+    return replace(found, places=result.assignments) if result.fits else found
 
 
 # ---- flavors of each

@@ -16,7 +16,8 @@ from admission.engine.cycle.nomination import Nomination
 from admission.engine.cycle.placed_requests import placed_requests
 from admission.engine.ledger import Ledger, spare_key
 from admission.engine.model import Admission, Assignment, FlavorResource, PodSetAdmission, Workload
-from admission.engine.topology.replace import on_hosts
+from admission.engine.spare_quota import requested_hosts, shortage, with_spares
+from admission.engine.topology.on_hosts import on_hosts
 
 _MOST: Final = 100
 
@@ -39,15 +40,6 @@ class HeldHosts:
         missing = self.wanted - len(self.names)
         missing_text = f"{missing} of {self.wanted} spare host(s) not held: no other host of the domain has room"
         return "; ".join([*texts, *([missing_text] if missing else [])])
-
-
-def requested_hosts(workload: Workload) -> int:
-    """Returns how many spare hosts the pod sets request."""
-    total = 0
-    for pod_set in workload.pod_sets:
-        if pod_set.topology is not None:
-            total += pod_set.topology.spare_hosts
-    return total
 
 
 def held(ledger: Ledger, key: str) -> HeldHosts:
@@ -88,11 +80,7 @@ def hold(ledger: Ledger, key: str, among: Mapping[str, Collection[str]] | None =
     found = ledger.placement.spare_hosts(requests)
     holds = tuple(_spares(admission, found.held))
     if holds:
-        pod_sets = tuple(
-            replace(pod_set, topology=None) for pod_set in workload.pod_sets
-        )  # a hold asks for nothing itself
-        own = replace(workload, key=spare_key(key), pod_sets=pod_sets, admission=None, gang=None)
-        ledger.hold(own, Admission(admission.cluster_queue, holds))
+        ledger.hold(owner(workload, spare_key(key)), Admission(admission.cluster_queue, holds))
     if key in ledger.spare_host_owners:
         ledger.journal.put(
             ledger.spare_host_owners,
@@ -149,32 +137,26 @@ def quota_shortage(ledger: Ledger, nominations: tuple[Nomination, ...]) -> tuple
         return None
     with ledger.trial():
         for each in nominations:
-            usage, queue = dict(each.assignment.usage), each.workload.cluster_queue
-            for pair, amount in _usage(ledger, each).items():
-                usage[pair] = usage.get(pair, 0) + amount
+            usage, queue = with_spares(each.workload, each.assignment, each.places), each.workload.cluster_queue
             if not ledger.quota.fits(queue, usage):
-                hosts = f"{requested_hosts(each.workload)} spare host(s)"
-                return each.workload.key, f"insufficient quota in ClusterQueue {queue} for the pods and {hosts}"
+                return each.workload.key, shortage(each.workload)
             ledger.quota.add(queue, usage)
     return None
 
 
-def _usage(ledger: Ledger, found: Nomination) -> dict[FlavorResource, int]:
-    """Returns the quota that the spare hosts would use: as many pods each as the fullest host has."""
-    hosts = {
-        pod_set.name: pod_set.topology.spare_hosts
-        for pod_set in found.workload.pod_sets
-        if pod_set.topology is not None
-    }
-    total: dict[FlavorResource, int] = {}
-    for got in found.admission().pod_sets:
-        if got.assignment is None or not (wanted := hosts.get(got.name, 0)):
-            continue
-        pods = wanted * max(domain.count for domain in got.assignment.domains)
-        for resource, amount in _usage_of(got, pods).items():
-            pair = (got.flavors[resource], resource)
-            total[pair] = total.get(pair, 0) + amount
-    return total
+def lacking(ledger: Ledger, found: Nomination) -> str:
+    """Returns why there would be fewer spare hosts than requested if the workload started now; empty if there are enough."""
+    if not requested_hosts(found.workload):
+        return ""
+    with ledger.trial():
+        ledger.charge(found.workload, found.admission())
+        return hold(ledger, found.workload.key)
+
+
+def owner(workload: Workload, key: str) -> Workload:
+    """Returns the workload under which its spare hosts are held with this key. It asks for nothing itself."""
+    pod_sets = tuple(replace(pod_set, topology=None) for pod_set in workload.pod_sets)
+    return replace(workload, key=key, pod_sets=pod_sets, admission=None, gang=None)
 
 
 def _usage_of(got: PodSetAdmission, pods: int) -> dict[str, int]:

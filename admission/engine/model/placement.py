@@ -46,6 +46,7 @@ class PlacementRequest:
 
     `previous` is its present assignment: of the older slice (to place) or of this workload (to replace a node). `profile` is
     the workload's or its queue's own, or None for that of the options. `facts` is what terms of other pods see of its pods.
+    `most_per_host` limits its pods on each host, for the sake of its spare hosts; 0 for no limit.
     """
 
     pod_set: PodSet
@@ -55,6 +56,7 @@ class PlacementRequest:
     previous: Assignment | None = None
     profile: Profile | None = None
     facts: PodFacts | None = None
+    most_per_host: int = 0
 
     @property
     def spare_hosts(self) -> int:

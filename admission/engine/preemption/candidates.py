@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 
 from admission.engine.decision import PreemptionReason
+from admission.engine.flavors.assign import FlavorAssignment
 from admission.engine.ledger import Ledger
 from admission.engine.model import ClusterQueue, FlavorResource, PlacementRequest, PreemptionPolicy, Workload
 from admission.engine.queue.past_usage import PastUsage
@@ -28,6 +29,7 @@ class PreemptionContext:
 
     `usage` is all quota that it requests; `needed`, the (flavor, resource) pairs that are short; `requests`, the pod sets to
     place on a topology; `now` is in epoch seconds. `past` is the past usage of LocalQueues, None if it does not count.
+    `assignment` has the flavors, known where pods are placed.
     """
 
     workload: Workload
@@ -38,6 +40,7 @@ class PreemptionContext:
     requests: Sequence[PlacementRequest]
     now: float
     past: PastUsage | None = None
+    assignment: FlavorAssignment | None = None
 
     @property
     def policy(self) -> PreemptionPolicy:

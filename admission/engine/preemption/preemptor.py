@@ -114,7 +114,9 @@ class WorkloadPreemption:
             return None
         requests = placement_requests(workload, spec, assignment, self._ledger.flavors, self._now)
         short = needed(assignment)
-        context = PreemptionContext(workload, spec, node, assignment.usage, short, requests, self._now, self._past)
+        context = PreemptionContext(
+            workload, spec, node, assignment.usage, short, requests, self._now, self._past, assignment
+        )
         profile = workload.profile or spec.profile or self._ledger.options.profile
         exact, elastic = profile is Profile.EXACT, context.policy.elastic
         by_usage = (

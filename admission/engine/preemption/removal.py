@@ -17,11 +17,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from types import TracebackType
 
-from admission.engine.decision import PreemptionReason, Victim
+from admission.engine.decision import PlacementResult, PreemptionReason, Victim
+from admission.engine.flavors.assign import FlavorAssignment
 from admission.engine.ledger import Ledger
 from admission.engine.model import FlavorResource, PlacementRequest, Profile
 from admission.engine.preemption.candidates import Candidate, PreemptionContext
 from admission.engine.quota.cohorts import QuotaNode, use
+from admission.engine.spare_quota import within_quota
 from admission.engine.topology.allocation.simulated_removal import PlacementCheck
 from admission.engine.topology.eviction_gains import CandidateDomain, EvictionGains
 
@@ -168,9 +170,21 @@ class TrialRemoval:
         if self._placement_check is not None and self._placement_check.holds():
             return True
         result = self._ledger.placement.place(self._requests)
+        if result.fits and self._context.assignment is not None:
+            result = self._beside_spares(self._context.assignment, result)
         if result.fits:
             self._placement_check = self._ledger.placement.check(self._requests, result.assignments)
         return result.fits
+
+    def _beside_spares(self, assignment: FlavorAssignment, result: PlacementResult) -> PlacementResult:
+        """Returns the placement if there is quota for its spare hosts too, else another one or the failure."""
+        assumed = self._assumed
+        if assumed:
+            self.assume(False)
+        result = within_quota(self._ledger, self._context.workload, assignment, self._requests, result)
+        if assumed:
+            self.assume(True)
+        return result
 
     def fits(self) -> bool:
         """Reports whether quota and placement suffice."""
@@ -255,6 +269,6 @@ def _beyond(node: QuotaNode, fr: FlavorResource, amount: int) -> int:
 
 def _quick(requests: Sequence[PlacementRequest]) -> list[PlacementRequest]:
     """Returns the requests for a yes-or-no answer: a single pod set fits if and only if it fits by Kueue's rules."""
-    if len(requests) > 1:
+    if len(requests) > 1 or any(request.spare_hosts for request in requests):
         return list(requests)
     return [replace(request, profile=Profile.COMPATIBLE) for request in requests]

@@ -19,7 +19,8 @@ class CapacityReservation:
 
     `level`: how far up the cohort tree it borrows. `beside`: admissions of workloads that start together with it, by key.
     `hint`: the quota that would let it start before its victims leave; None: any change may let it. `evicted`: all workloads
-    evicted for it, also those that have left; `since`: when the first of them was chosen (epoch seconds).
+    evicted for it, also those that have left; `since`: when the first of them was chosen (epoch seconds). `spares`: the spare
+    hosts of these workloads, by key.
     """
 
     admission: Admission
@@ -29,6 +30,7 @@ class CapacityReservation:
     hint: QueueingHint | None = None
     evicted: frozenset[str] = frozenset()
     since: float = 0.0
+    spares: tuple[tuple[str, Admission], ...] = ()
 
     def bars(self, owner: Workload, other: Workload, *, strict: bool, ahead: bool) -> bool:
         """Reports whether `other` may not use the reserved capacity, even if the cycle evaluates it before the owner.

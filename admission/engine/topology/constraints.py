@@ -71,6 +71,7 @@ class ResolvedRequest:
     profile: Profile = Profile.COMPATIBLE
     shaped: Mapping[int, LevelConstraint] = field(default_factory=dict)
     kept: Mapping[Values, int] = field(default_factory=dict)
+    most_per_host: int = 0
 
     @property
     def slice_level(self) -> int:
@@ -207,6 +208,7 @@ def build(tree: Tree, flavor: Flavor, group: Group, options: PlacementOptions) -
         within=within,
         profile=profile,
         shaped=shaped,
+        most_per_host=request.most_per_host,
     )
 
 

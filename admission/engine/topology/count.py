@@ -132,7 +132,7 @@ class Counter:
     def rows(self) -> Numbers:
         """Returns the counts of the rows, before slices are considered."""
         resolved = self._resolved
-        pod = self._spread(self._fitting(resolved.request, self._mask))
+        pod = self.holds()
         affinity = self._scores() if resolved.by_affinity else None
         if resolved.leader is None:
             return Numbers(pod, pod, pod, pod, None, affinity)
@@ -140,7 +140,7 @@ class Counter:
         if resolved.leader_wants is not None:
             mask = _both(self._tree.usable(resolved.leader_wants, empty=self._empty), self._inside)
         leader = (self._fitting(resolved.leader, mask) > 0).astype(np.int64)
-        beside = self._fitting(resolved.request, self._mask, self._without(resolved.leader, leader))
+        beside = self._limited(self._fitting(resolved.request, self._mask, self._without(resolved.leader, leader)))
         if self._apart:
             beside = np.minimum(beside, pod)
         return Numbers(pod, beside, pod, beside, leader, affinity)
@@ -166,7 +166,11 @@ class Counter:
 
     def holds(self) -> Ints:
         """Returns how many pods fit into each row."""
-        return self._spread(self._fitting(self._resolved.request, self._mask))
+        return self._spread(self._limited(self._fitting(self._resolved.request, self._mask)))
+
+    def _limited(self, fit: Ints) -> Ints:
+        most = self._resolved.most_per_host
+        return np.minimum(fit, most) if most else fit
 
     def places(self, keys: Sequence[str]) -> list[tuple[tuple[tuple[str, str], ...], int]]:
         """Returns the domains of the label keys, as (key, value) pairs, each with the number of pods that fit.

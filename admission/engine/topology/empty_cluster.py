@@ -51,6 +51,7 @@ def _question(request: PlacementRequest) -> Hashable:
         request.count,
         request.implied,
         request.profile,
+        request.most_per_host,
         pod_set.name,
         pod_set.count,
         frozenset(pod_set.requests.items()),

@@ -35,14 +35,19 @@ class Placer:
             return PlacementResult({}, {})
         if (refused := self._refused(requests, simulate_empty)) is not None:
             return refused
+        result = self._pods(requests, simulate_empty)
+        if any(request.spare_hosts and request.previous is None for request in requests) and result.fits:
+            return self._beside_spares(requests, result, simulate_empty)
+        return result
+
+    def _pods(self, requests: Sequence[PlacementRequest], simulate_empty: bool) -> PlacementResult:
+        """Returns the placement of the pods, whatever spare hosts it leaves."""
         first, *others = _by_flavor(requests)
         result = self._together(first, simulate_empty)
         if others:
             result = self._beside(first, result, others, simulate_empty)
         if result.fits and (refused := self._uneven(requests, result, simulate_empty)) is not None:
             return refused
-        if any(request.spare_hosts and request.previous is None for request in requests) and result.fits:
-            return self._beside_spares(requests, result, simulate_empty)
         return result
 
     def _beside(
@@ -81,10 +86,11 @@ class Placer:
         shortage = self.spare_hosts(placed, assumed=False, simulate_empty=simulate_empty).shortage
         if shortage is None:
             return result
-        groups = groups_of(requests)
-        other = spares.elsewhere(self._steps, groups[0], simulate_empty) if len(groups) == 1 else None
+        other = spares.chosen_first(
+            self._steps, requests, simulate_empty, lambda some: self._pods(some, simulate_empty)
+        )
         if other is not None:
-            return PlacementResult({request.pod_set.name: assignment for request, assignment in other}, {})
+            return other
         names = [request.pod_set.name for request in requests if request.spare_hosts]
         return PlacementResult({}, dict.fromkeys(names, shortage))
 
@@ -136,10 +142,13 @@ class Placer:
         return result
 
     def _in_turn_only(self, group: Group) -> bool:
-        """Reports whether the group needs what the joint search cannot do: even spread, or hosts below the lowest level."""
+        """Reports whether the group needs what the joint search cannot do: even spread, limits of pods on a host, or hosts
+        below the lowest level.
+        """
         tree = self._steps.capacity.trees.get(group.workers.flavor)
         even = any(member.facts is not None and member.facts.even for member in group.members)
-        return even or (tree is not None and pins.names_hosts(tree))
+        limited = any(member.most_per_host for member in group.members)
+        return even or limited or (tree is not None and pins.names_hosts(tree))
 
     def _in_turn(self, groups: Sequence[Group], simulate_empty: bool) -> PlacementResult:
         """Returns the placement of the groups one after the other, up to the first group that cannot be placed."""

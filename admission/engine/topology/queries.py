@@ -28,9 +28,10 @@ from admission.engine.topology.empty_cluster import EmptyAnswers
 from admission.engine.topology.eviction_gains import EvictionGains, eviction_gains
 from admission.engine.topology.joint.colocated import Placed
 from admission.engine.topology.level_check import BrokenLevel, broken_levels
+from admission.engine.topology.on_hosts import on_hosts
 from admission.engine.topology.place import Placer
 from admission.engine.topology.place_group import GroupPlacer
-from admission.engine.topology.replace import Replacer, on_hosts
+from admission.engine.topology.replace import Replacer
 from admission.engine.topology.spares import SpareHosts
 from admission.engine.topology.tree.level import Bools
 from admission.engine.topology.tree.tree import Tree
@@ -51,7 +52,7 @@ class PlacementQueries:
         self._capacity, self._allocations = capacity, allocations
         self._steps = GroupPlacer(capacity, flavors, options, journal)
         self._placer = Placer(self._steps)
-        self._replacer = Replacer(self._steps, journal)
+        self._replacer = Replacer(self._steps, journal, self._placer.place)
         self._empty = EmptyAnswers(self._placer, capacity)
 
     def check(self, requests: Sequence[PlacementRequest], found: Mapping[str, Assignment]) -> PlacementCheck:

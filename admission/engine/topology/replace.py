@@ -14,7 +14,8 @@ for the whole pod set must still hold afterwards, which restricts the search (`R
 
 Placement constraints hold for lost and healthy pods together (`ResolvedRequest.kept`), and with them slices do as well.
 
-Either all lost pods are placed or none. Kueue replaces one node at a time; here nodes that failed together are replaced
+Either all lost pods are placed or none. If several pod sets lost pods and one finds no place after the others, they are placed
+in other orders, and then jointly. Kueue replaces one node at a time; here nodes that failed together are replaced
 together. First each slice that lost pods gets them back in its own domain, innermost slices first; the remaining lost pods
 form whole slices and may be placed wherever the required level permits.
 
@@ -28,18 +29,16 @@ Called by ledger.py. The caller selects the nodes and handles a failure.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Container, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import islice, permutations
 from typing import Final
 
 from admission.engine.decision import NoPlacement, PlacementResult
 from admission.engine.journal import Journal
 from admission.engine.model import (
-    HOSTNAME_LABEL,
     Assignment,
     DomainCount,
-    NodeSelectorRequirement,
-    NodeSelectorTerm,
     PlacementRequest,
 )
 from admission.engine.topology.allocation.entries import by_host
@@ -54,12 +53,19 @@ _STALE: Final = (
 )
 
 
-class Replacer:
-    """Finds replacements for failed nodes on the live trees, and leaves the trees unchanged."""
+_ORDERS: Final = 24
+"""The number of orders in which pod sets are placed before they are placed jointly."""
 
-    def __init__(self, steps: GroupPlacer, journal: Journal) -> None:
+Place = Callable[[Sequence[PlacementRequest]], PlacementResult]
+
+
+class Replacer:
+    """Finds replacements for failed nodes on the live trees, and leaves the trees unchanged. `place` places pods jointly."""
+
+    def __init__(self, steps: GroupPlacer, journal: Journal, place: Place) -> None:
         self._steps = steps
         self._journal = journal
+        self._place = place
 
     def replace(
         self,
@@ -74,12 +80,70 @@ class Replacer:
         only these pods are replaced, and the requests themselves must exclude the nodes. Flavors are handled by name, and the
         first pod set that cannot be placed ends its flavor.
         """
-        assignments: dict[str, Assignment] = {}
-        failures: dict[str, NoPlacement] = {}
         placed = [(r.pod_set.name, r.previous) for r in requests if r.previous is not None]
         rests = {name: _without(was, nodes) if lost is None else _fewer(was, name, lost) for name, was in placed}
-        ended: set[str] = set()
         self._steps.watch_terms(requests)
+        first = self._in_order(requests, rests, nodes, alive)
+        short = [r for r in requests if r.previous is not None and total(r.previous) > total(rests[r.pod_set.name])]
+        if first.fits or len(short) < 2:
+            return first
+        others = [request for request in requests if request not in short]
+        for order in islice(permutations(short), 1, _ORDERS):
+            if (found := self._in_order([*order, *others], rests, nodes, alive)).fits:
+                return found
+        together = self._together(requests, rests, alive)
+        return first if together is None else together
+
+    def _together(
+        self, requests: Sequence[PlacementRequest], rests: Mapping[str, Assignment], alive: Container[str]
+    ) -> PlacementResult | None:
+        """Returns the assignments with all lost pods placed jointly; None if there are none, or if a slice lost pods."""
+        joint: list[PlacementRequest] = []
+        kept: dict[str, tuple[Tree, Assignment, tuple[DomainCount, ...]]] = {}
+        for request in requests:
+            if request.previous is None or (rest := rests.get(request.pod_set.name)) is None:
+                continue
+            tree = self._steps.tree(Group(request))
+            if isinstance(tree, NoPlacement):
+                return None
+            known, away = _split_by_tree(tree, rest, alive)
+            if stale(tree, known) is not None:
+                return None
+            kept[request.pod_set.name] = tree, known, away
+            if not (lost := total(request.previous) - total(rest)):
+                continue
+            part = replace(request, count=lost, previous=None)
+            resolved = self._steps.resolve(tree, Group(part))
+            if isinstance(resolved, NoPlacement) or resolved.shaped or lost % resolved.slice_size or away:
+                return None
+            if any(pods % resolved.slice_size for pods in _pods(tree, resolved.layers[0], known.domains).values()):
+                return None
+            around = [rests[name] for name in _other_members(request, requests) if name in rests]
+            near = _narrowed(tree, resolved, known, around).within or resolved.within
+            if (topology := request.pod_set.topology) is not None:
+                changed = replace(topology, near=near if resolved.required else None, spare_hosts=0)
+                part = replace(part, pod_set=replace(request.pod_set, topology=changed))
+            joint.append(part)
+        result = self._place(joint)
+        if not result.fits:
+            return None
+        whole: dict[str, Assignment] = {}
+        for name, (tree, known, away) in kept.items():
+            new = merged(tree, known, result.assignments[name]) if name in result.assignments else known
+            whole[name] = Assignment(new.levels, (*new.domains, *away))
+        return PlacementResult(whole, {})
+
+    def _in_order(
+        self,
+        requests: Sequence[PlacementRequest],
+        rests: Mapping[str, Assignment],
+        nodes: Collection[str],
+        alive: Container[str],
+    ) -> PlacementResult:
+        """Returns the assignments of the pod sets, placed one after the other."""
+        assignments: dict[str, Assignment] = {}
+        failures: dict[str, NoPlacement] = {}
+        ended: set[str] = set()
         with self._journal.trial():
             for request in sorted(requests, key=lambda request: request.flavor):
                 name = request.pod_set.name
@@ -184,13 +248,6 @@ class Replacer:
         whole = replace(_narrowed(tree, replace(resolved, count=left), rest, others), count=left)
         found = self._found(tree, request, whole)
         return found if isinstance(found, NoPlacement) else merged(tree, new, found)
-
-
-def on_hosts(request: PlacementRequest, operator: str, hosts: Collection[str]) -> PlacementRequest:
-    """Returns the request restricted to these hosts (operator `In`) or to all other hosts (`NotIn`)."""
-    named = NodeSelectorRequirement(key=HOSTNAME_LABEL, operator=operator, values=tuple(sorted(hosts)))
-    term = NodeSelectorTerm(match_expressions=(named,))
-    return replace(request, pod_set=replace(request.pod_set, volumes=(*request.pod_set.volumes, (term,))))
 
 
 def _split_by_tree(tree: Tree, rest: Assignment, alive: Container[str]) -> tuple[Assignment, tuple[DomainCount, ...]]:

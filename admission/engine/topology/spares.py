@@ -1,31 +1,43 @@
 """Spare hosts: hosts that are kept free for a pod set, to take over the pods of a host that fails.
 
 A spare host runs none of the workload's pods, is in the domain that the pod set requires, and has capacity for as many of
-the pod set's pods as its fullest host runs. If the domain that the placement found has no capacity for the spare hosts,
-the other domains of the level are tried, the tightest first. Called by place.py, and by ledger.py for running workloads.
+the pod set's pods as its fullest host runs. If the places that were found leave no spare hosts, the hosts are chosen first:
+for a domain and a number n of pods, hosts with capacity for n pods are left out, and the pods are placed on the others, at
+most n on each (`chosen_first`). Called by place.py, and by ledger.py for running workloads.
+
+Theory: hosts with capacity for n pods hold n each then, so it does not matter for the number of pods which of them are spare,
+and only capacities of hosts need to be tried for n: between two of them the hosts hold no less for a larger n.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import combinations, islice, product
 from typing import Final
 
 import numpy as np
 
-from admission.engine.decision import NoPlacement
+from admission.engine.decision import NoPlacement, PlacementResult
 from admission.engine.model import Assignment, DomainCount, PlacementRequest
 from admission.engine.topology.assignment_parts import home, stale
-from admission.engine.topology.constraints import Group, ResolvedRequest
-from admission.engine.topology.count import Counter
+from admission.engine.topology.constraints import Group
+from admission.engine.topology.count import Counter, free_amounts
 from admission.engine.topology.joint.colocated import Placed
+from admission.engine.topology.neighbours.within import domains_of
+from admission.engine.topology.on_hosts import on_hosts
 from admission.engine.topology.place_group import GroupPlacer
 from admission.engine.topology.tree.level import Bools, Ints
 from admission.engine.topology.tree.tree import Tree
 from admission.engine.topology.tree.tree_spec import Values
 
 _TRIES: Final = 64
-"""The number of domains that are tried for pods and their spare hosts."""
+"""The number of placements that are tried for pods beside their spare hosts."""
+
+_PAIRS: Final = 2_000
+"""The number of combinations that are looked at to find trials."""
+
+Place = Callable[[Sequence[PlacementRequest]], PlacementResult]
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,56 +54,195 @@ class SpareHosts:
 def find(steps: GroupPlacer, placed: Placed, simulate_empty: bool) -> SpareHosts:
     """Returns the spare hosts for pods that are charged already: as many as requested, or as many as there are."""
     used = {domain.values[-1] for _, assignment in placed for domain in assignment.domains}
-    held: dict[str, Assignment] = {}
+    asking = [(request, assignment) for request, assignment in placed if request.spare_hosts]
+    usable: list[list[DomainCount]] = []
     shortage: NoPlacement | None = None
-    with steps.journal.trial():
-        for request, assignment in placed:
-            if not (wanted := request.spare_hosts):
-                continue
-            found = _hosts(steps, request, assignment, used, simulate_empty)
-            if isinstance(found, NoPlacement):
-                shortage = shortage or found
-                continue
-            if len(found.domains) < wanted:
-                shortage = shortage or _too_few(request, found, assignment)
-            if found.domains:
-                held[request.pod_set.name] = found
-                used.update(domain.values[-1] for domain in found.domains)
-                steps.assume([(request, found)])
+    for request, assignment in asking:
+        hosts = _usable(steps, request, assignment, used, simulate_empty)
+        if isinstance(hosts, NoPlacement):
+            shortage, hosts = shortage or hosts, []
+        usable.append(hosts)
+    shares = _shared([[host.values[-1] for host in hosts] for hosts in usable], [r.spare_hosts for r, _ in asking])
+    held: dict[str, Assignment] = {}
+    for (request, assignment), hosts, names in zip(asking, usable, shares, strict=True):
+        own = Assignment(assignment.levels, tuple(host for host in hosts if host.values[-1] in names))
+        if len(own.domains) < request.spare_hosts:
+            shortage = shortage or _too_few(request, own, assignment)
+        if own.domains:
+            held[request.pod_set.name] = own
     return SpareHosts(held, shortage)
 
 
-def elsewhere(steps: GroupPlacer, group: Group, simulate_empty: bool) -> Placed | None:
-    """Returns assignments for the group in another domain of the required level that also holds its spare hosts.
+def _shared(usable: Sequence[Sequence[str]], wanted: Sequence[int]) -> list[set[str]]:
+    """Shares hosts among pod sets, each host for one of them: returns the hosts of each, as many as wanted if possible.
 
-    Returns None if no tried domain does, or if no level is required.
+    The first hosts that a pod set can use are preferred. If they are taken, another pod set gives one up that it can replace.
     """
-    tree = steps.tree(group)
-    resolved = None if isinstance(tree, NoPlacement) else steps.resolve(tree, group)
-    if isinstance(tree, NoPlacement) or resolved is None or isinstance(resolved, NoPlacement) or not resolved.required:
-        return None
-    for path in _domains(tree, resolved, simulate_empty):
-        found, _ = steps.place_group(group, simulate_empty, path)
-        if isinstance(found, NoPlacement):
-            continue
-        with steps.journal.trial():
-            steps.assume(found)
-            if find(steps, found, simulate_empty).shortage is None:
-                return found
+    owner: dict[str, int] = {}
+
+    def take(index: int, asked: frozenset[int]) -> bool:
+        for host in usable[index]:
+            if host not in owner:
+                owner[host] = index
+                return True
+        for other in range(len(usable)):
+            if other in asked:
+                continue
+            mine = next((host for host in usable[index] if owner[host] == other), None)
+            if mine is not None and take(other, asked | {other}):
+                owner[mine] = index
+                return True
+        return False
+
+    for index, number in enumerate(wanted):
+        for _ in range(number):
+            if not take(index, frozenset((index,))):
+                break
+    return [{host for host, at in owner.items() if at == index} for index in range(len(usable))]
+
+
+@dataclass(frozen=True, slots=True)
+class _Option:
+    """Hosts of one domain (`near`, None for any) that hold at least `most` pods each, the tightest first.
+
+    Hosts of one kind have the same capacity and the same domains.
+    """
+
+    near: Values | None
+    most: int
+    hosts: tuple[str, ...]
+    kinds: tuple[Hashable, ...]
+
+
+_Tried = Mapping[str, tuple[_Option, Sequence[str]]]
+"""By pod set: its option, and the hosts that are left out for it."""
+
+
+def chosen_first(
+    steps: GroupPlacer, requests: Sequence[PlacementRequest], simulate_empty: bool, place: Place
+) -> PlacementResult | None:
+    """Returns places that `place` finds beside spare hosts that were chosen before; None if there are none among those tried.
+
+    With several pod sets, each trial is made without limits on hosts too: they may meet on hosts then, and are placed jointly.
+    """
+    limits = (True, False) if len(requests) > 1 else (True,)
+    for tried in islice(_trials(steps, requests, simulate_empty), _TRIES):
+        for limited in limits:
+            result = place(_beside(requests, tried, limited))
+            if not result.fits:
+                continue
+            placed = [(request, result.assignments[request.pod_set.name]) for request in requests]
+            with steps.journal.trial():
+                steps.assume(placed)
+                if find(steps, placed, simulate_empty).shortage is None:
+                    return result
     return None
 
 
-def _domains(tree: Tree, resolved: ResolvedRequest, simulate_empty: bool) -> Iterator[Values]:
-    level = tree.levels[resolved.level]
-    pods = Counter(tree, resolved, simulate_empty=simulate_empty).levels()[resolved.level].pod
-    for slot in _tightest(level.alive & (pods > resolved.count), pods, level.label)[:_TRIES]:
-        yield level.paths[slot]
+def _trials(steps: GroupPlacer, requests: Sequence[PlacementRequest], simulate_empty: bool) -> Iterator[_Tried]:
+    """Yields what is tried: an option for each pod set, and hosts of its option, the tightest first."""
+    asking = [request for request in requests if request.spare_hosts]
+    options = [list(islice(_options(steps, request, simulate_empty), _TRIES)) for request in asking]
+    simple = len(requests) == 1 and _is_simple(requests[0])
+    orders = product(*(range(len(each)) for each in options))
+    for at in orders if len(options) == 1 else sorted(islice(orders, _PAIRS), key=sum):
+        chosen = [options[index][option] for index, option in enumerate(at)]
+        for hosts in _apart(chosen, [request.spare_hosts for request in asking], 1 if simple else _PAIRS):
+            yield {
+                request.pod_set.name: (option, own) for request, option, own in zip(asking, chosen, hosts, strict=True)
+            }
 
 
-def _hosts(
+def _apart(
+    options: Sequence[_Option], numbers: Sequence[int], most: int, taken: frozenset[str] = frozenset()
+) -> Iterator[tuple[tuple[str, ...], ...]]:
+    """Yields so many hosts of each option, at most `most` choices each, no host for two of them."""
+    if not options:
+        yield ()
+        return
+    for own in islice(_choices(options[0], numbers[0], taken), most):
+        for others in _apart(options[1:], numbers[1:], most, taken.union(own)):
+            yield (own, *others)
+
+
+def _is_simple(request: PlacementRequest) -> bool:
+    """Reports whether it does not matter which hosts of an option are left out."""
+    topology, facts = request.pod_set.topology, request.facts
+    shaped = topology is not None and bool(topology.slices or topology.constraints)
+    return not shaped and not request.pod_set.gathered and (facts is None or not facts.has_terms)
+
+
+def _choices(option: _Option, number: int, taken: frozenset[str]) -> Iterator[tuple[str, ...]]:
+    """Yields so many hosts of the option that are not taken, no two times hosts of the same kinds."""
+    of_kind: dict[Hashable, int] = {}
+    hosts: list[tuple[str, Hashable]] = []
+    for host, kind in zip(option.hosts, option.kinds, strict=True):
+        if host not in taken and of_kind.get(kind, 0) < number:
+            of_kind[kind] = of_kind.get(kind, 0) + 1
+            hosts.append((host, kind))
+    seen: set[tuple[Hashable, ...]] = set()
+    for some in islice(combinations(hosts, number), _PAIRS):
+        kinds = tuple(kind for _, kind in some)
+        if kinds not in seen:
+            seen.add(kinds)
+            yield tuple(host for host, _ in some)
+
+
+def _beside(requests: Sequence[PlacementRequest], tried: _Tried, limited: bool) -> list[PlacementRequest]:
+    left_out = {host for _, hosts in tried.values() for host in hosts}
+    found = []
+    for request in requests:
+        changed = on_hosts(request, "NotIn", left_out)
+        if (own := tried.get(request.pod_set.name)) is not None:
+            pod_set, option, most = changed.pod_set, own[0], request.most_per_host
+            if pod_set.topology is not None and pod_set.topology.near is None:
+                pod_set = replace(pod_set, topology=replace(pod_set.topology, near=option.near))
+            if limited:
+                most = min(option.most, most or option.most)
+            changed = replace(changed, pod_set=pod_set, most_per_host=most)
+        found.append(changed)
+    return found
+
+
+def _options(steps: GroupPlacer, request: PlacementRequest, simulate_empty: bool) -> Iterator[_Option]:
+    """Yields the options of a pod set that may hold all its pods beside its spare hosts, the tightest domain first."""
+    group = Group(request)
+    tree = steps.tree(group)
+    if isinstance(tree, NoPlacement) or not tree.shape.by_host:
+        return
+    resolved = steps.resolve(tree, group)
+    if isinstance(resolved, NoPlacement):
+        return
+    counted = Counter(tree, resolved, simulate_empty=simulate_empty).levels()
+    size = resolved.slice_size if resolved.slice_level == tree.depth - 1 else 1
+    hosts = tree.levels[-1]
+    pods = np.minimum(counted[-1].pod // size * size, resolved.count) * hosts.alive
+    left = free_amounts(tree, resolved.request, simulate_empty=simulate_empty)
+    level = tree.levels[resolved.level] if resolved.required else None
+    domains = domains_of(tree, resolved.level) if resolved.required else np.zeros(len(pods), dtype=np.int64)
+    total = np.bincount(domains, weights=pods, minlength=1 if level is None else level.size).astype(np.int64)
+    need, spare = resolved.need * resolved.slice_size, request.spare_hosts
+    large = np.flatnonzero(total > need)
+    order = large if level is None else large[np.lexsort((level.label[large], total[large]))]
+    for domain in order.tolist():
+        rows = np.flatnonzero((domains == domain) & (pods > 0))
+        rows = rows[np.lexsort((hosts.label[rows], *(amounts[rows] for amounts in left.values()), pods[rows]))]
+        for most in np.unique(pods[rows])[::-1].tolist():
+            holding = rows[pods[rows] >= most]
+            if len(holding) >= spare and int(np.minimum(pods[rows], most).sum()) - spare * most >= need:
+                names = tuple(tree.values(row)[-1] for row in holding.tolist())
+                kinds = zip(
+                    hosts.parent[holding].tolist(), *(each[holding].tolist() for each in left.values()), strict=True
+                )
+                yield _Option(None if level is None else level.paths[domain], most, names, tuple(kinds))
+
+
+def _usable(
     steps: GroupPlacer, request: PlacementRequest, assignment: Assignment, used: set[str], simulate_empty: bool
-) -> Assignment | NoPlacement:
-    """Returns the spare hosts of one pod set. Hosts with the least free capacity are used first, to keep large ones free."""
+) -> list[DomainCount] | NoPlacement:
+    """Returns the hosts that can be spare for one pod set. Those with the least free capacity come first, to keep large ones
+    free.
+    """
     group = Group(request)
     tree = steps.tree(group)
     if isinstance(tree, NoPlacement):
@@ -109,12 +260,8 @@ def _hosts(
     alone = replace(resolved, count=each, leader=None, leader_wants=None, within=within or resolved.within)
     pods = Counter(tree, alone, simulate_empty=simulate_empty).levels()[-1].pod
     hosts = tree.levels[-1]
-    free = [
-        slot for slot in _tightest(hosts.alive & (pods >= each), pods, hosts.label) if tree.values(slot)[-1] not in used
-    ]
-    return Assignment(
-        assignment.levels, tuple(DomainCount(tree.values(slot), each) for slot in free[: request.spare_hosts])
-    )
+    free = _tightest(hosts.alive & (pods >= each), pods, hosts.label)
+    return [DomainCount(tree.values(slot), each) for slot in free if tree.values(slot)[-1] not in used]
 
 
 def _is_stale(tree: Tree, domain: DomainCount) -> bool:

@@ -6,6 +6,7 @@ import random
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from typing import TypeVar
 
 import pytest
 
@@ -211,13 +212,21 @@ def live(made: RandomEvictionCase) -> EvictionHistory:
     return life
 
 
+H = TypeVar("H", bound=EvictionHistory)
+
+
 def begun(made: RandomEvictionCase) -> EvictionHistory:
     """All have come."""
+    return begun_as(EvictionHistory, made)
+
+
+def begun_as(kind: type[H], made: RandomEvictionCase) -> H:
+    """All have come, in a history of this kind."""
     world = World(now=START)
     world.sharing = FairSharingRules() if made.fair else None
     for event in (*made.flavors, *made.queues):
         world.apply(event)
-    life = EvictionHistory(world, made.delay)
+    life = kind(world, made.delay)
     for wave in made.waves:
         life.come(wave)
         life.cycles(1)

@@ -16,7 +16,15 @@ from admission.engine.cycle.second_pass import moved_pods, second_pass
 from admission.engine.cycle.spare_hosts import held, hold_missing
 from admission.engine.decision import Admit, Evict
 from admission.engine.ledger import Ledger, owner_of, spare_key
-from admission.engine.model import BoundPod, ObjectRemoved, PlacementRequest, RemovedKind, TopologyRequest, Workload
+from admission.engine.model import (
+    BoundPod,
+    ObjectRemoved,
+    PlacementRequest,
+    RemovedKind,
+    SpareRule,
+    TopologyRequest,
+    Workload,
+)
 from admission.engine.topology.spares import SpareHosts
 from tests.admission.engine.builders import CPU, RACK, Cluster, admitted, domains, host, queue, racks, waits, workload
 from tests.admission.engine.cycle.evicting_cluster import evicting, preempted, running
@@ -315,3 +323,57 @@ def _all_hold(ledger: Ledger, nodes: Mapping[str, str]) -> None:
         assert not spares & own
         assert len({nodes[name] for name in spares | own}) == 1
     assert all(amount <= 4 * CPU for amount in taken.values()), taken
+
+
+def preemptor(spare_hosts: int = 1) -> Workload:
+    """A gang of two pods that fill a host each, more important than what runs."""
+    return replace(gang(topology=TopologyRequest(required=RACK, spare_hosts=spare_hosts)), priority=1, queued=1.0)
+
+
+def test_nobody_is_evicted_for_a_gang_that_would_lack_a_spare_host() -> None:
+    """Two of three hosts run a victim and something more important: the victim would make room for the pods alone."""
+    nodes = [host(f"h{h}", "r0", 4) for h in range(3)]
+    low, high = workload("low", 1, 4), workload("high", 1, 4, priority=2)
+    here = running(racks(), evicting(queue(tas=100)), *nodes, first=[low, high])
+    here.tell(preemptor())
+    assert preempted(here.cycle()) == {}
+
+
+@pytest.mark.parametrize("quota", [100, 12], ids=["nodes are full", "quota is used up"])
+def test_victims_leave_for_the_spare_host_too_and_nobody_takes_it(quota: int) -> None:
+    nodes = [host(f"h{h}", "r0", 4) for h in range(3)]
+    first = [workload(name, 1, 4) for name in ("a", "b", "c")]
+    here = running(racks(), evicting(queue(tas=quota)), *nodes, first=first)
+    here.tell(preemptor())
+    assert preempted(here.cycle()) == {"gang": ["a", "b", "c"]}
+    here.tell(workload("small", 1, 1, queued=2.0))
+    for victim in ("a", "b", "c"):
+        assert admitted(here.cycle()) == [], (
+            "it does not start without its spare host, and nobody takes what it waits for"
+        )
+        here.finish(victim)
+    assert admitted(here.cycle()) == ["gang"]
+    assert len(held(here.ledger, "gang").names) == 1
+
+
+def test_pods_lie_on_more_hosts_where_the_quota_is_short_for_their_spare_host() -> None:
+    """Four pods on one host would need a spare host for four; two on each of two need one for two."""
+    nodes = [host(f"h{h}", "r0", 4) for h in range(3)]
+    here = Cluster(racks(), queue(tas=6), *nodes, gang(pods=4, cpus=1))
+    report = here.cycle()
+    assert admitted(report) == ["gang"], waits(report)
+    assert here.ledger.quota.usage("q") == {("tas", "cpu"): 6 * CPU}
+
+
+def test_a_spare_host_of_the_flavor_is_not_what_victims_leave_for_others() -> None:
+    """The flavor lacks its spare host; what the victims leave is the preemptor's."""
+    nodes = [host(f"h{h}", "r0", 4) for h in range(2)]
+    first = [workload(name, 1, 4) for name in ("a", "b")]
+    here = running(racks(), evicting(queue(tas=100)), *nodes, first=first)
+    here.tell(replace(racks(), spare=SpareRule(1, 2, RACK)), preemptor(spare_hosts=0))
+    report = decide(here.ledger, here.queues, 0.0, 100)
+    assert preempted(report) == {"gang": ["a", "b"]}
+    for victim in ("a", "b"):
+        here.finish(victim)
+        report = decide(here.ledger, here.queues, 0.0, 100)
+    assert admitted(report) == ["gang"]
