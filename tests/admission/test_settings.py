@@ -237,6 +237,11 @@ controller: {reclaimablePods: false, shortWorkloadNames: true, assignQueueLabels
     assert options.wait_for_pods_ready
 
 
+def test_finished_workloads_of_owners_that_are_gone_do_not_pile_up() -> None:
+    """A week, unless the settings say otherwise (docs/operations.md)."""
+    assert lifecycle_rules(AdmissionSettings()).finished_kept == 7 * 24 * 3600
+
+
 def namespace(name: str, **labels: str) -> Namespace:
     return msgspec.convert({"metadata": {"name": name, "labels": labels}}, Namespace)
 
