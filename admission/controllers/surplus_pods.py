@@ -7,9 +7,10 @@ admission that are still there after `PATIENCE` are deleted: first those that no
 and the condition PodsBeyondAdmission on the Workload tell it, and a metric counts them.
 
 Pods count by the Workload and the pod set that they name. Those that are being deleted already, and those on nodes that do not
-respond, are left alone; so are pods of a Workload that has finished or is being evicted, whose owner ends them. Pods are looked
-at when a pod of a workload is bound beyond the number that was admitted, and when a workload with bound pods is admitted for
-fewer pods or loses its admission.
+respond, are left alone; so are pods of a Workload that has finished or is being evicted, whose owner ends them. A workload is
+looked at `PATIENCE` after a pod of it was bound beyond the number that was admitted, or after it was admitted for fewer pods or
+lost its admission while pods are bound; one of several pod sets `PATIENCE` after any pod of it was bound, since one set may
+have too many pods while another one lacks some.
 """
 
 from __future__ import annotations
@@ -57,11 +58,22 @@ class _Meta(msgspec.Struct, rename="camel", gc=False):
     name: str = ""
     uid: str = ""
     creation_timestamp: str = ""
+    deletion_timestamp: str | None = None
     owner_references: tuple[_Owner, ...] = ()
+
+
+class _Status(msgspec.Struct, gc=False):
+    phase: str = ""
 
 
 class _Pod(msgspec.Struct, gc=False):
     metadata: _Meta = msgspec.field(default_factory=_Meta)
+    status: _Status = msgspec.field(default_factory=_Status)
+
+    @property
+    def stays(self) -> bool:
+        """Whether the pod has not ended and is not being deleted."""
+        return self.metadata.deletion_timestamp is None and self.status.phase not in ("Succeeded", "Failed")
 
 
 class SurplusPodsController:
@@ -97,7 +109,8 @@ class SurplusPodsController:
             self._look(change.key)
 
     def _look(self, key: str) -> None:
-        if self._ledger.bound.pods_bound(key) > sum(self._admitted(key).values()):
+        admitted, bound = self._admitted(key), self._ledger.bound.pods_bound(key)
+        if bound > sum(admitted.values()) or (len(admitted) > 1 and bound > min(admitted.values())):
             self.reconciler.add_after(key, PATIENCE)
 
     # ---- one workload
@@ -145,7 +158,7 @@ class SurplusPodsController:
     async def _end(self, workload: Workload, surplus: dict[str, list[BoundPod]]) -> None:
         namespace, admitted = workload.metadata.namespace or "", self._admitted(workload.key)
         page = await self._kube.list(PODS, namespace, decode=_Pod)
-        known = {f"{namespace}/{pod.metadata.name}": pod.metadata for pod in page.items}
+        known = {f"{namespace}/{pod.metadata.name}": pod.metadata for pod in page.items if pod.stays}
         for name, pods in surplus.items():
             there = [known[pod.key] for pod in pods if pod.key in known]
             number = len(there) - admitted.get(name, 0)

@@ -101,20 +101,29 @@ class Dependents:
         self._keys: dict[str, dict[str, None]] = {}
 
     def note(self, event: StoreEvent) -> str | None:
-        """Updates the index with a dependent's event. Returns the key of its controller, or None."""
-        obj, key = event.record.obj, event.record.key
+        """Updates the index with a dependent's event. Returns the key of its controller, else that which it left, or None."""
+        key, owner = event.record.key, self._owner(event.record.obj)
+        former = None if event.old is None else self._owner(event.old.obj)
+        if former is not None and former != owner:
+            self._drop(former, key)
+        if owner is not None:
+            if event.type == "DELETED":
+                self._drop(owner, key)
+            else:
+                self._keys.setdefault(owner, {})[key] = None
+        return owner or former
+
+    def _owner(self, obj: Obj) -> str | None:
         ref = controller_of(obj)
         if ref is None or ref["kind"] != self._kind:
             return None
-        owner = f"{obj['metadata']['namespace']}/{ref['name']}"
-        held = self._keys.setdefault(owner, {})
-        if event.type == "DELETED":
-            held.pop(key, None)
-        else:
-            held[key] = None
+        return f"{obj['metadata']['namespace']}/{ref['name']}"
+
+    def _drop(self, owner: str, key: str) -> None:
+        held = self._keys.get(owner, {})
+        held.pop(key, None)
         if not held:
-            del self._keys[owner]
-        return owner
+            self._keys.pop(owner, None)
 
     def of(self, owner: str) -> list[str]:
         return list(self._keys.get(owner, ()))

@@ -35,12 +35,15 @@ class JobWorker(Worker):
     def __init__(self, store: ObjectStorage) -> None:
         super().__init__(store)
         self._pods = Dependents("Job")
+        self._released: dict[str, list[str]] = {}  # pods without a controller, by the Job that controlled them
         self._not_before: dict[str, float] = {}  # uid: end of the backoff after failures
 
     def seen(self, kind: Resource, event: StoreEvent) -> None:
         if kind is JOBS:
             self.look_at(event.record.key)
         elif owner := self._pods.note(event):
+            if controller_of(event.record.obj) is None and event.type != "DELETED":
+                self._released.setdefault(owner, []).append(event.record.key)
             self.look_at(owner)
 
     def sync(self, key: str) -> None:
@@ -48,7 +51,8 @@ class JobWorker(Worker):
         uid = job["metadata"]["uid"] if job else None
         pods = [pod for name in self._pods.of(key) if (pod := self.at(PODS, name))]
         orphans = [pod for pod in pods if (controller_of(pod) or {}).get("uid") != uid]
-        for pod in orphans:
+        released = [pod for name in self._released.pop(key, ()) if (pod := self.at(PODS, name))]
+        for pod in (*orphans, *(pod for pod in released if controller_of(pod) is None)):
             self._release(pod)
         if job is None:
             return

@@ -135,6 +135,18 @@ def test_a_deleted_pod_is_replaced(cluster: Cluster) -> None:
     assert cluster.job("job")["status"]["failed"] == 1
 
 
+def test_a_pod_that_lost_its_owner_is_replaced_and_runs_on(cluster: Cluster) -> None:
+    """Without the finalizer by which the Job counts its pods."""
+    cluster.post(job("train"))
+    taken = cluster.pods()[0]["metadata"]
+    cluster.store.patch(PODS, taken["name"], {"metadata": {"ownerReferences": None}}, taken["namespace"])
+    cluster.settle()
+    pods = {pod["metadata"]["name"]: pod["metadata"] for pod in cluster.pods()}
+    assert len(pods) == 3
+    assert "finalizers" not in pods[taken["name"]]
+    assert cluster.job("train")["status"]["active"] == 2
+
+
 def test_parallelism_can_be_lowered(cluster: Cluster) -> None:
     cluster.post(job(completions=4, parallelism=4))
     cluster.change("Job", "job", {"parallelism": 1})
