@@ -116,7 +116,9 @@ def disguise(kubelet: Kubelet) -> None:
         "labels": {PODSET_LABEL: "main", MANAGED_LABEL: "true"},
         "annotations": {WORKLOAD_ANNOTATION: name, TOPOLOGY_WORKLOAD: name},
     }
-    creates({**FOREIGN_POD, "metadata": {**STRANGER, "name": "disguised", **marks}})(kubelet)
+    creates({**FOREIGN_POD, "metadata": {**STRANGER, "name": "disguised"}})(kubelet)
+    # A new pod without an owner that is queued would be refused; the administrator may mark one that is there.
+    patch("pod", "disguised", {"metadata": marks}, "-n", "default")(kubelet)
 
 
 def unguarded(*objects: Obj) -> Breaks:
