@@ -35,7 +35,7 @@ checked against the moment.
 
 A moment is kept for `_KEPT` seconds even if an earlier one became possible. A workload that uses none of the head's nodes and
 none of the quota that it needs starts without a placement check; other nodes for the head are searched for `_SEARCHES`
-workloads per cycle, and the rest wait even if they would not delay it.
+workloads per cycle; the rest are asked again in a second.
 
 Only the reservations change. Called by cycle.py.
 """
@@ -68,6 +68,9 @@ BEHIND = Reason.PENDING_EVALUATION
 """The reason of a workload that waits because it would delay a head."""
 
 _MAY_PASS = (Reason.WAITING_FOR_QUOTA, Reason.TOPOLOGY_PLACEMENT_FAILED, BEHIND)
+
+ASK_AGAIN = 1.0
+"""Seconds until a workload is evaluated again for which a cycle had no search left."""
 
 _KEPT = 60.0
 _SEARCHES = 2
@@ -140,6 +143,8 @@ class Backfill:
         self._guesses: dict[Hashable, tuple[float, int]] = {}
         self._leaving: dict[float, dict[str, dict[FlavorResource, int]]] = {}
         self._searches = _SEARCHES
+        self.unsearched = False
+        """Whether the workload that was asked about last was refused only because the cycle had no search left."""
 
     def record_admission(self, workload: Workload, admission: Admission, level: int) -> bool:
         """Records an admission, which changes the ends. Returns whether the workload had the reservation of its queue.
@@ -260,7 +265,7 @@ class Backfill:
         return made if made.refusal is None else replace(made, refusal=f"{made.refusal}; {_guess_in_words(workload)}")
 
     def _permission(self, queue: ClusterQueue, found: Nomination, guess: float | None) -> Permission:
-        level, overtaking = found.assignment.level, None
+        level, overtaking, self.unsearched = found.assignment.level, None, False
         for one in sorted(self._order.all(), key=lambda one: (one.reservation.start, one.head.key)):
             head, reservation = one.head, one.reservation
             if not self._order.binds(one, found.workload, level) or not _share_flavor(reservation, found):
@@ -348,6 +353,7 @@ class Backfill:
         if apart and self._quota_suffices(head, reservation, admission, steps):
             return True
         if self._searches <= 0:
+            self.unsearched = True
             return False
         self._searches -= 1
         with self._ledger.trial():

@@ -7,10 +7,11 @@ of the queue.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import inf
 
 from admission.engine.cycle import spare_hosts
 from admission.engine.cycle.admission_attempt import cannot_run
-from admission.engine.cycle.backfill import BEHIND, Backfill, rfc3339, running
+from admission.engine.cycle.backfill import ASK_AGAIN, BEHIND, Backfill, rfc3339, running
 from admission.engine.cycle.gangs import group_order, is_grouped
 from admission.engine.cycle.head_order import Head, HeadOrder
 from admission.engine.cycle.kept_quota import KeptQuota
@@ -105,6 +106,8 @@ class Outcomes:
             self.startable -= 1
         self.requeued |= self._backfill.record_admission(admitted, admission, found.assignment.level)
         self._queues.keep(workload.key, None)
+        if workload.key in self._queues.preemptors:
+            self._requeue_all(workload)  # who was refused beside its reservation may evict it now
         self._queues.remove(workload.key)
         self._queues.past.enter(workload, admission, self._now)
         self.settle(head)
@@ -191,6 +194,8 @@ class Outcomes:
         """
         workload = head.workload
         growing = bool(workload.replaces) and self._ledger.admission(workload.replaces) is not None
+        if reason is BEHIND and self._backfill.unsearched:
+            until = min(self._now + ASK_AGAIN, inf if until is None else until)
         again, overtaken = until, growing
         if growing and any(self._queues.starts.leave(workload.cluster_queue, workload.key)):
             self._again.setdefault(workload.cluster_queue, {workload.key})
@@ -202,7 +207,9 @@ class Outcomes:
             again = min((at for at in (step, until) if at is not None), default=None)
         if queue is not None and queue.backfill and not growing:
             level = 0 if head.assignment is None else head.assignment.level
+            before = self._queues.starts.of(queue.name)
             expected = self._backfill.refused(workload, queue, reason, level, fits_nowhere=head.fits_nowhere)
+            self.requeued |= self._queues.start_moved(queue.name, before)
             message, again = expected.with_start(message), expected.requeue_at(again, self._now)
             hint = None  # its expected start moves with everything that ends
             overtaken = expected.overtaken
@@ -265,7 +272,8 @@ class Outcomes:
     def end(self) -> None:
         """Ends the cycle: what it refused beside a reservation that it dropped is evaluated again in the next one."""
         for name, owners in self._again.items():
-            self._queues.lines.requeue_refused(name, owners)
+            # The owner itself was not refused because of its own reservation.
+            self._queues.lines.requeue_refused(name, owners if len(owners) == 1 else ())
         self._again.clear()
 
 

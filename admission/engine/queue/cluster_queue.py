@@ -284,6 +284,16 @@ class QueueLine:
                 requeued.append(group)
         self._requeue_many(requeued)
 
+    def requeue_behind(self) -> bool:
+        """Requeues those that were refused because they would delay another workload. Returns True if there is one."""
+        waiting = [group for group in self.classes.values() if group.refused is Reason.PENDING_EVALUATION]
+        for group in waiting:
+            self._requeue(group)
+        if self.inadmissible_head is None or self.inadmissible_head[1] is not Reason.PENDING_EVALUATION:
+            return bool(waiting)
+        self.inadmissible_head = None
+        return True
+
     def quota_freed(self, free: Free) -> bool:
         """Requeues classes after usage in the cohort tree fell. Returns True if there is one.
 

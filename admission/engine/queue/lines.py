@@ -39,6 +39,8 @@ class QueueLines:
         self._items, self._reservations = items, reservations
         self._preemptors, self._notices = preemptors, notices
         self._flavors = FlavorQueues()
+        self._members: dict[str, set[str]] = {}
+        """By queue the workloads that start together with others."""
         self.by_queue: dict[str, QueueLine] = {}
         self.ready: set[str] = set()
         self.refused: set[str] = set()
@@ -95,6 +97,28 @@ class QueueLines:
                 line.requeue(capacity_only)
                 self.ready.add(name)
         self._end_reservations(self._reservations.end(names))
+        self._requeue_groups(names)
+
+    def enter(self, workload: Workload) -> None:
+        """Records a workload that is pending now."""
+        if workload.gang is not None and workload.gang.together:
+            self._members.setdefault(workload.cluster_queue, set()).add(workload.key)
+
+    def left(self, workload: Workload) -> None:
+        """Records that the workload is not pending any more."""
+        members = self._members.get(workload.cluster_queue, set())
+        members.discard(workload.key)
+        if not members:
+            self._members.pop(workload.cluster_queue, None)
+
+    def _requeue_groups(self, names: Collection[str]) -> None:
+        """Requeues the groups of which members are in these queues, where capacity was freed.
+
+        The others may be in queues to which that means nothing, while these stand behind another workload.
+        """
+        for name in sorted(self._members.keys() & names):
+            for key in sorted(self._members[name]):
+                self.requeue_group(self._items[key].workload)
 
     def requeue_group(self, workload: Workload) -> None:
         """Requeues the workloads that start together with it: their reason to wait may have changed."""
@@ -120,6 +144,12 @@ class QueueLines:
         line.requeue(capacity_only=False, but=but)
         self.ready.add(name)
 
+    def requeue_behind(self, names: Iterable[str]) -> None:
+        """Requeues the workloads of these queues that were refused because they would delay another one."""
+        for name in names:
+            if (line := self.by_queue.get(name)) is not None and line.requeue_behind():
+                self.ready.add(name)
+
     def stays(self, workload: Workload) -> None:
         """Requeues the workloads that wait for this admitted workload, or start with it: its eviction was cancelled."""
         self.requeue_group(workload)
@@ -136,6 +166,7 @@ class QueueLines:
             (self._requeue_owners if item.workload.cluster_queue in names else self._end_reservations)((item,))
         self._requeue_owners(self._reservations.end(names, beside(())))
         self._requeue_beside(names, beside, QueueLine.quota_freed)
+        self._requeue_groups(names)
 
     def _victim_left(self, left: str) -> None:
         """Requeues the preemptors for which this workload was evicted."""
@@ -150,6 +181,7 @@ class QueueLines:
 
         True if a workload was requeued.
         """
+        self._requeue_groups(names)
         return self._requeue_beside(names, beside, QueueLine.quota_taken)
 
     def capacity_freed(self, flavors: Collection[str], beside: Beside) -> None:
@@ -159,6 +191,8 @@ class QueueLines:
                 self.refused.discard(name)
             elif self._flavors.has(name, flavors) and line.capacity_freed(flavors):
                 self.ready.add(name)
+        if self._members:
+            self._requeue_groups(self.queues_of(flavors))
         if self._reservations:
             self._end_reservations(self._reservations.end(self.queues_of(flavors), beside(())))
 

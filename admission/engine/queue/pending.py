@@ -60,6 +60,10 @@ class StartReservation:
     found: float = 0.0
     firm: bool = True
 
+    def same_as(self, other: StartReservation) -> bool:
+        """Reports whether both keep the same capacity until the same moment."""
+        return (self.start, self.level, self.admission) == (other.start, other.level, other.admission)
+
 
 @dataclass(frozen=True, slots=True)
 class KeptRequest:

@@ -35,6 +35,7 @@ from admission.engine.queue.pending import (
     KeptRequest,
     PendingWorkload,
     Position,
+    StartReservation,
     same_place,
 )
 from admission.engine.queue.pending_counts import PendingCounts, pending_counts
@@ -122,6 +123,7 @@ class PendingQueues:
         self.remove(workload.key)
         item = self._items[workload.key] = PendingWorkload(workload)
         self._counts[workload.cluster_queue] += 1
+        self.lines.enter(workload)
         self.lines.line(workload.cluster_queue)  # each queue with pending workloads has one
         if workload.blocked is not None:
             self._notices.add(workload, Reason(workload.blocked[0]), workload.blocked[1])
@@ -141,6 +143,7 @@ class PendingQueues:
         if item is None:
             return
         name = item.workload.cluster_queue
+        self.lines.left(item.workload)
         if self._reservations.forget(item):
             self.lines.requeue(tuple(self.lines.by_queue))  # its reservation is free again, as in requeue_others
         if item.group is not None:
@@ -312,6 +315,17 @@ class PendingQueues:
             self.lines.requeue({name} | self.lines.sharing_flavors(name))
             if self.lines.line(name).strict:
                 self._notices.add(self._items[lost].workload, Reason.PENDING_EVALUATION, f"waits behind {key}")
+
+    def start_moved(self, name: str, before: tuple[Workload, StartReservation] | None) -> bool:
+        """Requeues the workloads that were refused because they would delay the head of this queue, if its start reservation is
+        not that of `before` any more. Returns whether that is so.
+        """
+        if before is None or (after := self.starts.of(name)) == before:
+            return False
+        if after is not None and after[0].key == before[0].key and after[1].same_as(before[1]):
+            return False
+        self.lines.requeue_behind({name} | self.lines.sharing_flavors(name))
+        return True
 
     def reserve_capacity(self, key: str, reservation: CapacityReservation) -> None:
         """Reserves capacity for the head of a queue until its victims leave; until the reservation ends it is not a head.

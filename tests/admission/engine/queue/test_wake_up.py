@@ -158,3 +158,26 @@ def test_the_workload_behind_a_head_that_another_replica_admits_is_evaluated() -
     other = Scene(Flavor("one"), queue(one=4), workload("head", 1))
     scene.tell(replace(workload("head", 1, queued=1.0), admission=other.world.ledger.admission("head")))
     assert scene.started == ["runs", "behind"]
+
+
+def test_a_group_starts_when_capacity_is_freed_where_one_of_its_gangs_stands_behind_another_workload() -> None:
+    full = queue("full", strategy=STRICT, one=2)
+    scene = Scene(Flavor("one"), queue(one=4), full, workload("runs", 2, to="full"))
+    scene.tell(workload("large", 9, to="full", queued=1.0), member("a", 2.0), member("b", 3.0, "full"))
+    scene.finish("runs")
+    assert sorted(scene.started) == ["a", "b", "runs"]
+
+
+def test_a_workload_that_would_delay_a_head_is_evaluated_when_the_start_of_that_head_moves() -> None:
+    """The limit of the one before it grows, so that the head is to start later and in another flavor."""
+    scene = Scene(Flavor("one"), Flavor("two"), replace(queue(one=5, two=5), backfill=True))
+    scene.tell(replace(workload("first", 4), time_limit=100.0), replace(workload("second", 4), time_limit=200.0))
+    scene.tell(workload("head", 5, queued=1.0), workload("behind", 1, queued=2.0))
+    assert scene.started == ["first", "second"]
+    first = scene.world.ledger.workload("first")
+    assert first is not None
+    scene.tell(replace(first, time_limit=900.0))
+    scene.world.now = 100.0
+    scene.due = True
+    scene.rest()
+    assert scene.started == ["first", "second", "behind"]
