@@ -146,6 +146,16 @@ def devices(**amounts: int) -> Breaks:
     return change
 
 
+def levels(*steps: tuple[str, ...]) -> Breaks:
+    """The Topology gets these levels, one list after the other: the webhook lets them be added and removed only."""
+
+    def change(kubelet: Kubelet) -> None:
+        for keys in steps:
+            patch("topology", "racks", {"spec": {"levels": [{"nodeLabel": key} for key in keys]}})(kubelet)
+
+    return change
+
+
 async def declares(kubelet: Kubelet) -> None:
     creates(TRAIN_CRD)(kubelet)
     kubelet.cluster.kubectl("wait", "--for=condition=Established", "crd/trains.example.com")
@@ -191,6 +201,8 @@ MISSPELT = {
     "spec": {"template": pod_template()},
 }
 UNCHECKED = {"admissionChecks": [{"name": "machines"}]}
+TEAM_A = {"namespaceSelector": {"matchLabels": {"team": "a"}}}
+NEVER = {"name": "never", "expression": "false"}
 FIRST_QUOTA = "/spec/resourceGroups/0/flavors/0"
 HELD = {"spec": {"holderIdentity": "ghost", "leaseDurationSeconds": 3600}}
 CASES = [
@@ -220,6 +232,24 @@ CASES = [
         "webhook-configurations",
         "ValidatingWebhookConfiguration stowage-validating-webhook-configuration",
         id="the namespaceSelector of a webhook is edited",
+    ),
+    pytest.param(
+        patch(
+            "mutatingwebhookconfiguration",
+            MUTATING,
+            [
+                {"op": "add", "path": "/webhooks/0/matchConditions/-", "value": NEVER},
+            ],
+        ),
+        "webhook-configurations",
+        f"MutatingWebhookConfiguration {MUTATING}",
+        id="a webhook is asked about nothing",
+    ),
+    pytest.param(
+        patch("validatingadmissionpolicybinding", "stowage-pods", {"spec": {"matchResources": TEAM_A}}),
+        "policies",
+        "ValidatingAdmissionPolicyBinding stowage-pods",
+        id="the binding of a policy holds in one namespace",
     ),
     pytest.param(
         kubectl("delete", "validatingadmissionpolicybinding", "stowage-pods"),
@@ -398,7 +428,7 @@ CASES = [
         creates(MISSPELT), "workloads-without-queue", "Job default/misspelt", id="a queue's name refers to nothing"
     ),
     pytest.param(
-        patch("topology", "racks", {"spec": {"levels": [{"nodeLabel": key} for key in (RACK, BLOCK, HOSTNAME_LABEL)]}}),
+        levels((BLOCK, HOSTNAME_LABEL), (RACK, BLOCK, HOSTNAME_LABEL)),
         "levels-out-of-order",
         "Topology racks",
         id="levels are in the wrong order",

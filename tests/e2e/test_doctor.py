@@ -29,6 +29,7 @@ from admission.cli.support_bundle import BundleArguments
 from admission.cli.support_bundle import run as run_bundle
 from admission.cli.topology import InitArguments
 from admission.cli.topology import run as run_init
+from admission.doctor.finding import Finding
 from admission.doctor.report import Report
 from admission.world.rules import WorldRules
 from api.kube.resources import Resource
@@ -227,6 +228,42 @@ async def test_a_fault_is_named_alone_and_mended(
     (_, (finding,)) = seen[0].findings[0]
     await asyncio.to_thread(shell, control_plane_tools, finding.command)
     await kubelet.catch_up()
+    await eventually("healthy again", lambda: is_healthy(cluster))
+
+
+NOWHERE = {
+    "strategy": {"type": "Recreate", "rollingUpdate": None},
+    "template": {"spec": {"nodeSelector": {"pool": "none"}}},
+}
+ANYWHERE = {"strategy": {"type": "RollingUpdate"}, "template": {"spec": {"nodeSelector": {"pool": None}}}}
+
+
+@in_loop
+async def test_of_pods_without_a_node_doctor_says_why_and_advises_no_restart(
+    kubelet: Kubelet, control_plane_tools: Tools
+) -> None:
+    cluster, name = kubelet.cluster, "stowage-controller"
+
+    def patch(spec: Obj) -> None:
+        cluster.kubectl("-n", OURS, "patch", "deployment", name, "--type=merge", "-p", json.dumps({"spec": spec}))
+
+    patch(NOWHERE)
+    try:
+
+        async def pending() -> Finding | None:
+            report = await examined(cluster)
+            if named(report) != [("deployments", f"Deployment {name}")]:
+                return None
+            (_, (finding,)) = report.findings[0]
+            return finding if "is Pending: 0/6 nodes are available" in finding.what else None
+
+        finding = await eventually("doctor says why the pods wait", pending)
+        remark, _, command = finding.command.rpartition(": kubectl ")
+        assert remark == "# a restart does not help: mend what the pod's events name"
+        told = await asyncio.to_thread(shell, control_plane_tools, f"kubectl {command}")
+        assert "FailedScheduling" in told
+    finally:
+        patch(ANYWHERE)
     await eventually("healthy again", lambda: is_healthy(cluster))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import json
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -12,7 +13,7 @@ from admission.doctor.finding import Check, Finding
 from admission.doctor.view import Obj, View, labels, name_of, spec_of
 from admission.engine.listed import listed
 from admission.levels.oddities import Inference, LabelledNode, contradictions, missing_levels, widest_first
-from api.kube.resources import CLUSTER_QUEUES, NODES, RESOURCE_FLAVORS, TOPOLOGIES
+from api.kube.resources import CLUSTER_QUEUES, NODES, RESOURCE_FLAVORS, TOPOLOGIES, Resource
 from api.names import HOSTNAME_LABEL
 
 _MOST_NODES: Final = 100
@@ -62,9 +63,26 @@ def _order(view: View) -> Iterator[Finding]:
             continue
         seen.add(title)
         what = f"its levels are {listed(levels)}; on the nodes of ResourceFlavor {flavor} the widest first are {listed(right)}"
-        spec = {"topology": {"levels": right}} if own else {"levels": [{"nodeLabel": level} for level in right]}
-        body = json.dumps({"spec": spec})
-        yield Finding(title, what, view.command("patch", kind.kind.lower(), name, "--type=merge", "-p", body))
+        yield Finding(title, what, _in_order(view, kind, name, levels, right))
+
+
+def _in_order(view: View, kind: Resource, name: str, levels: Sequence[str], right: Sequence[str]) -> str:
+    """Returns the command that puts the levels in order; of a Topology the webhook lets them be added and removed only.
+
+    So those that are in the wrong place go first, and come back in the right one.
+    """
+
+    def patch(spec: Obj) -> str:
+        return view.command("patch", kind.kind.lower(), name, "--type=merge", "-p", json.dumps({"spec": spec}))
+
+    if kind == RESOURCE_FLAVORS:
+        return patch({"topology": {"levels": list(right)}})
+    if levels[-1] != HOSTNAME_LABEL:
+        others = f"create one with the levels {listed(right)}, and flavors that name it instead of {name}"
+        return f"# the levels of a Topology without {HOSTNAME_LABEL} are immutable: {others}"
+    blocks = difflib.SequenceMatcher(None, levels, right, autojunk=False).get_matching_blocks()
+    kept = [level for block in blocks for level in levels[block.a : block.a + block.size]]
+    return " && ".join(patch({"levels": [{"nodeLabel": level} for level in step]}) for step in (kept, right))
 
 
 def _topology(view: View, flavor: str) -> str:

@@ -26,6 +26,8 @@ def _found(view: View) -> Iterator[Finding]:
         else:
             continue
         command = view.command("apply", "--server-side", "--force-conflicts", "-f", str(path))
+        if there is not None:  # what others have added to it stays when the manifest is applied
+            command = f"{command} && {view.command('replace', '-f', str(path))}"
         yield Finding(f"{wanted['kind']} {name_of(wanted)}", what, command)
 
 
@@ -59,7 +61,7 @@ CHECKS: Final = (
         (POLICIES, POLICY_BINDINGS),
         "A ValidatingAdmissionPolicy of Stowage or its binding is missing, or differs from the manifest.",
         "Who holds the token of a process of Stowage may write more than that process writes: images of pods, for example.",
-        "applies the manifest",
+        "applies the manifest, and replaces what was edited",
         _found,
     ),
 )

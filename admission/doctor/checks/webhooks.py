@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import json
 import re
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
@@ -41,13 +42,35 @@ def _configurations(view: View) -> Iterator[Finding]:
         if missing := [hook["name"] for hook in wanted["webhooks"] if hook["name"] not in hooks]:
             yield Finding(name, f"lacks the webhooks {listed(missing)}", command)
         if lax := [hook["name"] for hook in wanted["webhooks"] if _is_lax(hook, hooks.get(hook["name"]))]:
-            yield Finding(name, f"lets objects pass unseen when the webhook is down: {listed(lax)}", command)
+            what = f"lets objects pass unseen when the webhook is down: {listed(lax)}"
+            yield Finding(name, what, _mended(view, wanted, there))
         for field in _SELECTING:
             if changed := [hook["name"] for hook in wanted["webhooks"] if _selects_others(field, hook, hooks)]:
-                yield Finding(name, f"sees other objects than it should, by {field} of {listed(changed)}", command)
+                what = f"sees other objects than it should, by {field} of {listed(changed)}"
+                yield Finding(name, what, _mended(view, wanted, there))
     if by_service and view.named(SERVICES, WEBHOOK, view.namespace) is None:
         file = str(view.expected.folder / "webhook" / "service.yaml")
         yield Finding(f"Service {WEBHOOK}", "is missing", view.command("apply", "--server-side", "-f", file))
+
+
+def _mended(view: View, wanted: Obj, there: Obj) -> str:
+    """Returns the patch of all fields that were edited. To apply the manifest would keep what others have added to it."""
+    shipped = {hook["name"]: hook for hook in wanted["webhooks"]}
+    patch: list[Obj] = []
+    for at, hook in enumerate(there.get("webhooks") or ()):
+        own, hooks = shipped.get(hook["name"]), {hook["name"]: hook}
+        if own is None:
+            continue
+        edited = [field for field in _SELECTING if _selects_others(field, own, hooks)]
+        edited += ["failurePolicy"] if _is_lax(own, hook) else []
+        if edited:
+            patch.append({"op": "test", "path": f"/webhooks/{at}/name", "value": hook["name"]})
+        for field in edited:
+            path = f"/webhooks/{at}/{field}"
+            patch.append(
+                {"op": "add", "path": path, "value": own[field]} if field in own else {"op": "remove", "path": path}
+            )
+    return view.command("patch", wanted["kind"].lower(), name_of(wanted), "--type=json", "-p", json.dumps(patch))
 
 
 def _is_lax(wanted: Obj, there: Obj | None) -> bool:
@@ -156,7 +179,7 @@ CHECKS: Final = (
         "A webhook configuration or the webhook's Service is missing, a configuration lacks webhooks, lets objects pass "
         "when the webhook is down, or selects other namespaces or objects than the manifest.",
         "Jobs that name a queue start at once, outside every quota.",
-        "applies the manifest",
+        "applies the manifest, or patches what was edited",
         _configurations,
     ),
     Check(

@@ -177,6 +177,20 @@ def merged(kind: str, name: str, spec: Obj) -> str:
     return shlex.join(["kubectl", "patch", kind, name, "--type=merge", "-p", json.dumps({"spec": spec})])
 
 
+def hook_patch(kind: kinds.Resource, field: str) -> str:
+    """The command that writes a field of the first webhook as it is shipped."""
+    wanted = next(each for each in healthy.shipped().webhooks.values() if each["kind"] == kind.kind)
+    hook = wanted["webhooks"][0]
+    change: Obj = {"path": f"/webhooks/0/{field}"}
+    change = {"op": "add", **change, "value": hook[field]} if field in hook else {"op": "remove", **change}
+    patch = json.dumps([{"op": "test", "path": "/webhooks/0/name", "value": hook["name"]}, change])
+    return shlex.join(["kubectl", "patch", kind.kind.lower(), name_of(wanted), "--type=json", "-p", patch])
+
+
+def levelled(*levels: str) -> str:
+    return merged("topology", "racks", {"levels": [{"nodeLabel": level} for level in levels]})
+
+
 STRATEGY = "admissionChecksStrategy"
 
 
@@ -250,7 +264,12 @@ CASES: dict[str, Case] = {
     "levels are in the wrong order": (
         with_(reversed_levels),
         "levels-out-of-order",
-        merged("topology", "racks", {"levels": [{"nodeLabel": level} for level in (BLOCK, RACK, HOSTNAME_LABEL)]}),
+        f"{levelled(RACK, HOSTNAME_LABEL)} && {levelled(BLOCK, RACK, HOSTNAME_LABEL)}",
+    ),
+    "levels without hosts are in the wrong order": (
+        set_(kinds.TOPOLOGIES, "racks", "spec|levels", [{"nodeLabel": level} for level in (RACK, BLOCK)]),
+        "levels-out-of-order",
+        f"# the levels of a Topology without {HOSTNAME_LABEL} are immutable: create one with the levels {BLOCK}, {RACK}, and",
     ),
     "a flavor's own levels are in the wrong order": (
         with_(
@@ -372,7 +391,7 @@ CASES: dict[str, Case] = {
     "a webhook lets all pass": (
         with_(lambda objects: objects[kinds.MUTATING_WEBHOOKS][0]["webhooks"][0].update(failurePolicy="Ignore")),
         "webhook-configurations",
-        "kubectl apply",
+        hook_patch(kinds.MUTATING_WEBHOOKS, "failurePolicy"),
     ),
     "a webhook's namespaceSelector is edited": (
         with_(
@@ -381,7 +400,7 @@ CASES: dict[str, Case] = {
             )
         ),
         "webhook-configurations",
-        "kubectl apply",
+        hook_patch(kinds.VALIDATING_WEBHOOKS, "namespaceSelector"),
     ),
     "a webhook has a condition": (
         with_(
@@ -390,7 +409,7 @@ CASES: dict[str, Case] = {
             )
         ),
         "webhook-configurations",
-        "kubectl apply",
+        hook_patch(kinds.MUTATING_WEBHOOKS, "matchConditions"),
     ),
     "a policy is missing": (without(kinds.POLICIES, "stowage-pods"), "policies", "kubectl apply"),
     "a policy's binding is missing": (without(kinds.POLICY_BINDINGS, "stowage-pods"), "policies", "kubectl apply"),
