@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine
+from functools import partial
 from typing import Any
 
 import pytest
@@ -11,7 +13,15 @@ from api.errors import NotFound
 from api.kube.client import PatchKind
 from api.kube.resources import CLUSTER_QUEUES, JOBS, LOCAL_QUEUES, PODS, WORKLOADS
 from api.meta import find_condition, is_true
-from api.names import BEYOND_ADMISSION, ELASTIC_JOB, FINISHED, PODSET_LABEL, UNCONSTRAINED_TOPOLOGY, WORKLOAD_ANNOTATION
+from api.names import (
+    BEYOND_ADMISSION,
+    CONTROLLER_UID_LABEL,
+    ELASTIC_JOB,
+    FINISHED,
+    PODSET_LABEL,
+    UNCONSTRAINED_TOPOLOGY,
+    WORKLOAD_ANNOTATION,
+)
 from api.workloads import Workload
 from tests.scenarios.failures import SHORT_LEASE
 from tests.scenarios.site import GPU, Site, eventually, never
@@ -174,31 +184,90 @@ async def test_a_job_that_leaves_its_pods_behind_is_charged_until_they_have_ende
     await eventually("the first job's Workload has ended", over)
 
 
-async def test_pods_beyond_the_admission_are_charged_told_and_ended(site: MakeSite) -> None:
-    """Here the administrator makes them, since Stowage lets no tenant: two pods that nobody admitted, beside a Job of two."""
-    here = site("surplus")
-    await here.open({"b1": {"r1": 2}}, quota=4)
-    await here.submit(here.job("first", 2))
-    (first, _) = await here.running("first", 2)
-    meta = first["metadata"]
-    labels = {PODSET_LABEL: meta["labels"][PODSET_LABEL]}
-    marks = {key: meta["annotations"][key] for key in (WORKLOAD_ANNOTATION,)}
-    for name in ("stray-1", "stray-2"):
-        spec = {**here.template()["spec"], "nodeName": first["spec"]["nodeName"]}
-        body = {
-            "metadata": {"name": name, "namespace": here.name, "labels": labels, "annotations": marks},
-            "spec": spec,
-        }
-        await here.make(PODS, body)
-    await charged(here, 4)
-    workload = marks[WORKLOAD_ANNOTATION]
+# ---- more than was admitted: here the administrator does it, since Stowage lets no tenant
 
-    async def told() -> bool:
+
+async def strays(here: Site, pod: Obj, workload: str, *names: str) -> None:
+    """Pods of nobody's on the node of the pod, each with one GPU; who may update Workloads gives them the marks of one."""
+    marks = {"annotations": {WORKLOAD_ANNOTATION: workload}, "labels": {PODSET_LABEL: "main"}}
+    for name in names:
+        spec = {**here.template()["spec"], "nodeName": pod["spec"]["nodeName"]}
+        await here.make(PODS, {"metadata": {"name": name, "namespace": here.name}, "spec": spec})
+        await here.change(PODS, name, {"metadata": marks})
+
+
+async def told(here: Site, workload: str, text: str) -> None:
+    """Waits until the Workload says so, and then until it says that it is over."""
+
+    async def says(status: str, said: str) -> bool:
         found = Workload.from_wire(await here.kube.get(WORKLOADS, workload, here.name))
         condition = find_condition(found.status.conditions, BEYOND_ADMISSION)
-        return condition is not None and "4 pods of pod set main run, 2 were admitted" in condition.message
+        return condition is not None and condition.status == status and said in condition.message
 
-    await eventually("its Workload says so", told)
+    await eventually(f"{workload} says: {text}", partial(says, "True", text))
+    await eventually(f"{workload} says that it is over", partial(says, "False", "no more pods run"))
+
+
+async def left(here: Site) -> set[str]:
+    return {pod["metadata"]["name"] for pod in (await here.kube.list(PODS, here.name)).items}
+
+
+async def made_by_hand(here: Site) -> None:
+    await here.open({"b1": {"r1": 2}}, quota=4)
+    await here.submit(here.job("first", 2))
+    own = await here.running("first", 2)
+    workload = own[0]["metadata"]["annotations"][WORKLOAD_ANNOTATION]
+    await strays(here, own[0], workload, "stray-1", "stray-2")
+    await charged(here, 4)
+    await told(here, workload, "4 pods of pod set main run, 2 were admitted")
     await charged(here, 2)
-    left = {pod["metadata"]["name"] for pod in (await here.kube.list(PODS, here.name)).items}
-    assert left == {pod["metadata"]["name"] for pod in await here.running("first", 2)}, "the Job's own pods run on"
+    assert await left(here) == {pod["metadata"]["name"] for pod in own}, "the Job's own pods run on"
+
+
+async def taken_from_their_job(here: Site) -> None:
+    """The Job replaces a pod that is relabelled, and both run: without a topology no gate holds the new one."""
+    await here.open({"b1": {"r1": 2}}, quota=4, levels=())
+    await here.submit(here.job("first", 2))
+    (taken, kept) = [pod["metadata"] for pod in await here.running("first", 2)]
+    labels = dict.fromkeys((CONTROLLER_UID_LABEL, "controller-uid"), "nobody")
+    await here.change(PODS, taken["name"], {"metadata": {"ownerReferences": None, "labels": labels}})
+    await charged(here, 3)
+    await told(here, taken["annotations"][WORKLOAD_ANNOTATION], "3 pods of pod set main run, 2 were admitted")
+    await charged(here, 2)
+    names = await left(here)
+    assert taken["name"] not in names
+    assert kept["name"] in names
+    assert len(names) == 2
+
+
+async def of_a_workload_that_waits(here: Site) -> None:
+    """Nothing of it was admitted, so nothing of it stays; its queue pays meanwhile."""
+    await here.open({"b1": {"r1": 2}}, quota=2)
+    await here.submit(here.job("first", 2))
+    own = await here.running("first", 2)
+    await here.submit(here.job("second", 1))
+    await here.waits("second", "WaitingForQuota", "")
+    waiting = await here.workload_of("second")
+    assert waiting is not None
+    await strays(here, own[0], waiting.metadata.name, "stray-1")
+    await charged(here, 3)
+    await told(here, waiting.metadata.name, "1 pods of pod set main run, 0 were admitted")
+    await charged(here, 2)
+    assert await left(here) == {pod["metadata"]["name"] for pod in own}
+    await here.remove(JOBS, "first")
+    await here.running("second", 1)
+
+
+SURPLUS: tuple[Callable[[Site], Coroutine[Any, Any, None]], ...] = (
+    made_by_hand,
+    taken_from_their_job,
+    of_a_workload_that_waits,
+)
+
+
+async def test_pods_beyond_the_admission_are_charged_told_and_ended(site: MakeSite) -> None:
+    """All ways at once, in a namespace each: their owners have half a minute before the pods are ended."""
+    async with asyncio.TaskGroup() as group:
+        for way in SURPLUS:
+            name = way.__name__.replace("_", "-")
+            group.create_task(way(site(f"surplus-{name}")), name=name)
