@@ -6,114 +6,35 @@ The manifests name no nodes, so each story has the cluster's nodes to itself and
 
 from __future__ import annotations
 
-import contextlib
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 import yaml
 
-from api.errors import ApiError, NotFound
+from api.errors import ApiError
 from api.kube.resources import (
     CLUSTER_QUEUES,
     CONFIG_MAPS,
     JOBS,
     LOCAL_QUEUES,
     NAMESPACES,
-    NODES,
     POD_GROUPS,
     PODS,
     RESOURCE_FLAVORS,
     WORKLOADS,
     Resource,
 )
-from api.names import HOSTNAME_LABEL, TOPOLOGY_GATE
-from tests.scenarios.site import BLOCK, GPU, RACK, Site, eventually, never
+from api.names import TOPOLOGY_GATE
+from tests.scenarios.seeds.stories import add_nodes, are, cluster, pod, removed, stay
+from tests.scenarios.site import BLOCK, GPU, RACK, Site, eventually
 from tests.scenarios.stage import Stage
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 ENVIRONMENT = {"STOWAGE_SAKKARA__TOPOLOGY_NAMESPACE": "sakkara"}
 MakeSite = Callable[[str], Site]
 Obj = dict[str, Any]
-
-
-# ---- one story's cluster
-
-
-@contextlib.asynccontextmanager
-async def cluster(here: Site, nodes: Mapping[str, Mapping[str, str]], gpus: int = 0) -> AsyncIterator[None]:
-    """Nodes by name with their labels, and the story's namespace; gone at the end, its pods and jobs, too."""
-    await here.make(NAMESPACES, {"metadata": {"name": here.name}})
-    await add_nodes(here, nodes, gpus)
-    try:
-        yield
-    finally:
-        for resource in (JOBS, PODS):
-            for obj in (await here.kube.list(resource, here.name)).items:
-                await removed(here, resource, obj["metadata"]["name"], here.name)
-        for node in (await here.kube.list(NODES)).items:
-            await removed(here, NODES, node["metadata"]["name"])
-
-        async def empty() -> bool:
-            return not (await here.kube.list(PODS, here.name)).items
-
-        await eventually("the story's pods are gone", empty)
-
-
-async def add_nodes(here: Site, nodes: Mapping[str, Mapping[str, str]], gpus: int) -> None:
-    for name, labels in nodes.items():
-        capacity = {"cpu": "32", "memory": "64Gi", "pods": "110", **({GPU: str(gpus)} if gpus else {})}
-        ready = {"type": "Ready", "status": "True", "reason": "KubeletReady", "message": "",
-                 "lastHeartbeatTime": "2026-01-01T00:00:00Z", "lastTransitionTime": "2026-01-01T00:00:00Z"}  # fmt: skip
-        meta = {"name": name, "labels": {HOSTNAME_LABEL: name, "kubernetes.io/os": "linux", **labels}}
-        status = {"capacity": capacity, "allocatable": capacity, "conditions": [ready]}
-        await here.make(NODES, {"metadata": meta, "status": status})
-
-
-async def removed(here: Site, resource: Resource, name: str, namespace: str | None = None) -> None:
-    with contextlib.suppress(NotFound):
-        await here.kube.delete(resource, name, namespace, grace_seconds=0, propagation="Background")
-
-
-def pod(here: Site, name: str, text: str, gpus: int = 0, **spec: Any) -> Obj:
-    """A pod with the document's lines of metadata."""
-    requests = {"cpu": "1", **({GPU: str(gpus)} if gpus else {})}
-    container = {"name": "main", "image": "nginx", "resources": {"requests": requests, "limits": requests}}
-    meta = {**yaml.safe_load(text), "name": name, "namespace": here.name}
-    whole = {"restartPolicy": "Never", "terminationGracePeriodSeconds": 0, "containers": [container], **spec}
-    return {"metadata": meta, "spec": whole}
-
-
-async def states(here: Site) -> Counter[str]:
-    found: Counter[str] = Counter()
-    for one in (await here.kube.list(PODS, here.name)).items:
-        if not one["metadata"].get("deletionTimestamp"):
-            gated = bool(one["spec"].get("schedulingGates"))
-            found["Gated" if gated else one.get("status", {}).get("phase", "Pending")] += 1
-    return found
-
-
-async def are(here: Site, **wanted: int) -> list[Obj]:
-    """Waits until the namespace's pods are in these states; gives them."""
-
-    async def check() -> bool:
-        return await states(here) == Counter(wanted)
-
-    try:
-        await eventually(f"pods of {here.name}: {wanted}", check, 90)
-    except AssertionError as late:
-        workloads = (await here.kube.list(WORKLOADS, here.name)).items
-        said = [[c.get("message") for c in w.get("status", {}).get("conditions", ())] for w in workloads]
-        raise AssertionError(f"{late}; {await states(here)}; {said}") from None
-    return list((await here.kube.list(PODS, here.name)).items)
-
-
-async def stay(here: Site, seconds: float = 2.0, **wanted: int) -> None:
-    async def other() -> bool:
-        return await states(here) != Counter(wanted)
-
-    await never(f"pods of {here.name} are no more {wanted}", other, seconds)
 
 
 # ---- 000: lightweight coscheduling
@@ -411,6 +332,9 @@ async def test_003_required_and_preferred_levels_on_the_document_s_hierarchy(sit
         assert {"kueue.x-k8s.io/topology-workload", "kueue.x-k8s.io/topology-podset"} <= noted.keys() or {
             "kueue.x-k8s.io/workload"
         } <= noted.keys()
+        unknown = here.job("unknown", 1, {"kueue.x-k8s.io/require-topology": "cloud-provider.com/topology-row"})
+        with pytest.raises(ApiError, match=r"cloud-provider\.com/topology-row"):
+            await here.submit(unknown)
         # a required rack waits, and a new node makes the admission possible
         await here.submit(here.job("rack", 6, {"kueue.x-k8s.io/require-topology": RACK}))
         await here.waits("rack", "TopologyPlacementFailed", "allows to fit only 4 out of 6 pod(s)")
@@ -419,33 +343,16 @@ async def test_003_required_and_preferred_levels_on_the_document_s_hierarchy(sit
         # a preference is never a reason to wait
         await here.submit(here.job("prefer", 4, {"kueue.x-k8s.io/prefer-topology": "auto"}))
         await here.running("prefer", 4)
-        await annotated_pods_are_ungated(here)
+        await pods_by_hand_are_refused(here)
 
 
-async def annotated_pods_are_ungated(here: Site) -> None:
-    """Pods that bear the two annotations of the document and no label: the ungater finds them by these."""
-    pod_set = {"name": "main", "count": 2, "template": here.template(), "topologyRequest": {"required": BLOCK}}
-    meta = {"name": "by-hand", "namespace": here.name}
-    await here.make(WORKLOADS, {"metadata": meta, "spec": {"queueName": "lq", "podSets": [pod_set]}})
-    for number in range(2):
-        lines = yaml.safe_dump(
-            {
-                "annotations": {
-                    "kueue.x-k8s.io/topology-workload": "by-hand",
-                    "kueue.x-k8s.io/topology-podset": "main",
-                }
-            }
-        )
-        gate = [{"name": TOPOLOGY_GATE}]
-        await here.make(PODS, pod(here, f"by-hand-{number}", lines, gpus=1, schedulingGates=gate))
-
-    async def running() -> bool:
-        found = [await here.kube.get(PODS, f"by-hand-{number}", here.name) for number in range(2)]
-        return all(one.get("status", {}).get("phase") == "Running" for one in found)
-
-    await eventually("pods with the annotations alone run", running, 60)
-    placed = [await here.kube.get(PODS, f"by-hand-{number}", here.name) for number in range(2)]
-    assert len({one["spec"]["nodeSelector"][BLOCK] for one in placed}) == 1
+async def pods_by_hand_are_refused(here: Site) -> None:
+    """The document's two annotations say where a pod belongs, so only pods of the Workload's job have them."""
+    marks = {"kueue.x-k8s.io/topology-workload": "by-hand", "kueue.x-k8s.io/topology-podset": "main"}
+    gate = [{"name": TOPOLOGY_GATE}]
+    by_hand = pod(here, "by-hand", yaml.safe_dump({"annotations": marks}), gpus=1, schedulingGates=gate)
+    with pytest.raises(ApiError, match="Stowage writes this on pods of queued jobs"):
+        await here.make(PODS, by_hand)
 
 
 def labels(block: str, rack: str) -> dict[str, str]:
