@@ -30,7 +30,10 @@ FRAMEWORK: Final = "pod"
 ROLE_LENGTH: Final = 8
 
 # Prefixes of the labels and annotations to keep: Stowage's and Kueue's, those that a Workload copies, those of sets.
-_OURS: Final = (f"{names.GROUP}/", f"provreq.{names.GROUP}/", f"{names.STOWAGE}/", "leaderworkerset.sigs.k8s.io/")
+_OURS: Final = (
+    *(f"{names.GROUP}/", f"provreq.{names.GROUP}/", f"{names.STOWAGE}/"),
+    *("leaderworkerset.sigs.k8s.io/", names.STATEFULSET_POD_INDEX),
+)
 _SHAPE: Final = (
     "nodeSelector",
     "affinity",
@@ -46,6 +49,7 @@ _MAPS: Final = ("nodeSelector", "overhead")
 _ESCAPED: Final = tuple((character.encode(), b"\\u%04x" % ord(character)) for character in "<>&\u2028\u2029")
 # Bounds the cache of distinct specs; a miss only costs memory.
 _SPECS: Final = 4096
+_ORDINAL: Final = re.compile("[0-9]{1,10}")
 # The token volume has a random name in each pod, without which pods from one template have equal specs.
 _TOKEN_VOLUME: Final = re.compile(rb'"kube-api-access-[a-z0-9]{5}"')
 
@@ -179,6 +183,17 @@ class QueuedPod:
         """The name of the pod's group or gang, empty for a single pod; the annotation takes precedence over the label."""
         whole = self.annotations.get(names.POD_GROUP_NAME) or self.labels.get(names.POD_GROUP_NAME)
         return whole or self.annotations.get(names.GANG) or ""
+
+    @property
+    def ordinal(self) -> int | None:
+        """The pod's place among the pods of its StatefulSet, from 0; None for other pods."""
+        if self.annotations.get(names.POD_GROUP_INDEX_SOURCE) != names.STATEFULSET_POD_INDEX:
+            return None
+        text, start = (
+            self.labels.get(names.STATEFULSET_POD_INDEX, ""),
+            self.annotations.get(names.POD_INDEX_OFFSET, "0"),
+        )
+        return int(text) - int(start) if _ORDINAL.fullmatch(text) and _ORDINAL.fullmatch(start) else None
 
     @property
     def terminated(self) -> bool:

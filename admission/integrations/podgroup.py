@@ -236,7 +236,11 @@ class SortedMembers:
 
 
 def sort_out(pods: Sequence[QueuedPod], counts: Mapping[str, int]) -> SortedMembers:
-    """Compares members with `counts`, the number of pods per role; the youngest pods that do not run yet are surplus."""
+    """Compares members with `counts`, the number of pods per role; the youngest pods that do not run yet are surplus.
+
+    Before these come pods of a StatefulSet that it does not want any more: with OrderedReady it deletes them only once the
+    others run.
+    """
     by_role: dict[str, tuple[list[QueuedPod], list[QueuedPod]]] = {role: ([], []) for role in counts}
     strange: list[QueuedPod] = []
     for pod in pods:
@@ -249,7 +253,7 @@ def sort_out(pods: Sequence[QueuedPod], counts: Mapping[str, int]) -> SortedMemb
     replaced: list[QueuedPod] = []
     for role, (active, inactive) in by_role.items():
         most = counts[role]
-        active.sort(key=_age)
+        active.sort(key=lambda pod: (pod.ordinal is not None and pod.ordinal >= most, *_age(pod)))
         kept += active[:most]
         excess += active[most:]
         inactive.sort(key=lambda pod: (pod.held, pod.last_active, pod.metadata.name))

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from admission.integrations.pod import QueuedPod
 from admission.integrations.podgroup import TooFewPods, UnlikePods, sort_out
 from api import names
 from tests.admission.integrations.pods import read, unit, wire
@@ -143,3 +144,32 @@ def test_never_too_many_and_none_twice(given: list[tuple[dict[str, Any], int, st
             assert len(kept) >= counts[role]  # a failed pod is only let go when its place is taken
         spare = [pod for pod in found.excess if pod.role == role]
         assert not any(not s.gated and k.gated for s in spare for k in kept if k.counts)  # those that run stay
+
+
+def of_set(ordinal: int, created: int, start: int = 0, **state: Any) -> QueuedPod:
+    marks = {names.POD_GROUP_INDEX_SOURCE: names.STATEFULSET_POD_INDEX, names.POD_INDEX_OFFSET: str(start)}
+    pod = wire(f"s-{ordinal}", group="g", total=2, created=created, annotations=marks, **state)
+    pod["metadata"]["labels"][names.STATEFULSET_POD_INDEX] = str(ordinal)
+    return read(pod)
+
+
+@pytest.mark.parametrize("start", [0, 7])
+@pytest.mark.parametrize("state", [{}, {"gated": False, "phase": "Running", "node": "n"}], ids=["waits", "runs"])
+def test_what_a_stateful_set_does_not_want_any_more_is_surplus_before_what_it_wants(
+    start: int, state: dict[str, Any]
+) -> None:
+    """Scaled to three and back to two, its third pod is the oldest, and it makes the second one again."""
+    pods = [
+        of_set(start + 2, 10, start, **state),
+        of_set(start, 20, start, gated=False, phase="Running", node="n"),
+        of_set(start + 1, 30, start),
+    ]
+    found = sort_out(pods, {pods[0].role: 2})
+    assert [pod.metadata.name for pod in found.excess] == [f"s-{start + 2}"]
+
+
+@pytest.mark.parametrize("text", ["", "x", "-1", "9" * 5000])
+def test_an_ordinal_that_cannot_be_read_is_none(text: str) -> None:
+    pod = wire("s-0", group="g", annotations={names.POD_GROUP_INDEX_SOURCE: names.STATEFULSET_POD_INDEX})
+    pod["metadata"]["labels"][names.STATEFULSET_POD_INDEX] = text
+    assert read(pod).ordinal is None
