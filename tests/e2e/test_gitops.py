@@ -13,10 +13,21 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
+from admission.controllers.jobs.equivalence import normal
 from admission.integrations.paths import value_at
 from api.errors import NotFound
-from api.kube.resources import CRDS, JOBS, JOBSETS, Resource
-from api.names import QUEUE_NAME_LABEL, REQUIRE_TOPOLOGY
+from api.kube.resources import (
+    CRDS,
+    DEPLOYMENTS,
+    JOBS,
+    JOBSETS,
+    LEADER_WORKER_SETS,
+    PODS,
+    STATEFUL_SETS,
+    Resource,
+)
+from api.meta import find_condition
+from api.names import QUEUE_NAME_LABEL, QUOTA_RESERVED, REQUIRE_TOPOLOGY
 from hack.controlplane.cluster import ControlPlane
 from hack.controlplane.options import ClusterOptions
 from tests.crds import adapter, crd_of
@@ -24,7 +35,7 @@ from tests.scenarios.site import RACK, Site, eventually
 from tests.scenarios.stage import Stage, real
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
-CONTROL_PLANE = ClusterOptions(jobset=True)
+CONTROL_PLANE = ClusterOptions(jobset=True, lws=True)
 PYTORCH = adapter("kubeflow.org/pytorchjob").resource
 SERVER = ("apply", "--server-side", "--force-conflicts", "-f", "-")
 CLIENT = ("apply", "-f", "-")
@@ -90,6 +101,73 @@ async def test_the_manifest_of_a_running_job_is_applied_again(
         cluster.kubectl(*command, stdin=text)
     after = await here.get_job(name, resource)
     assert after["spec"] == before["spec"]
+    await here.remove(resource, name)
+
+
+@pytest.mark.parametrize("command", [SERVER, CLIENT], ids=["server-side by force", "client-side"])
+@pytest.mark.parametrize(
+    "resource", [DEPLOYMENTS, STATEFUL_SETS, LEADER_WORKER_SETS], ids=lambda resource: resource.kind
+)
+async def test_the_manifest_of_running_sets_is_applied_again(
+    cluster: ControlPlane, here: Site, resource: Resource, command: tuple[str, ...]
+) -> None:
+    """No new generation, so no rollout: their pods run on."""
+    name = f"{resource.kind.lower()}-{'server' if command is SERVER else 'client'}"
+    text = json.dumps(set_manifest(here, resource, name))
+    cluster.kubectl(*command, stdin=text)
+
+    async def running() -> set[str] | None:
+        pods = (await here.kube.list(PODS, here.name, label_selector=f"app={name}")).items
+        return {p["metadata"]["uid"] for p in pods} if [p["status"]["phase"] for p in pods] == ["Running"] * 2 else None
+
+    before = await eventually(f"the pods of {name} run", running)
+    stored = await here.get_job(name, resource)
+    for _ in range(2):
+        cluster.kubectl(*command, stdin=text)
+    after = await here.get_job(name, resource)
+    assert after["spec"] == stored["spec"]
+    assert after["metadata"]["generation"] == stored["metadata"]["generation"]
+    assert await eventually(f"the pods of {name} run", running) == before
+    await here.remove(resource, name)
+
+
+def set_manifest(here: Site, resource: Resource, name: str) -> Object:
+    """Two pods of a Deployment, a StatefulSet, or one group of a LeaderWorkerSet."""
+    template = here.template()
+    template["metadata"] = {"labels": {"app": name}}
+    template["spec"]["restartPolicy"] = "Always"
+    spec: Object = {"replicas": 2, "selector": {"matchLabels": {"app": name}}, "template": template}
+    if resource is STATEFUL_SETS:
+        spec["serviceName"] = name
+    if resource is LEADER_WORKER_SETS:
+        spec = {"replicas": 1, "leaderWorkerTemplate": {"size": 2, "workerTemplate": template}}
+    meta = {"name": name, "namespace": here.name, "labels": {QUEUE_NAME_LABEL: "lq"}}
+    return {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": meta, "spec": spec}
+
+
+@pytest.mark.parametrize("command", [SERVER, CLIENT], ids=["server-side by force", "client-side"])
+@pytest.mark.parametrize("resource", [JOBS, JOBSETS, PYTORCH], ids=lambda resource: resource.kind)
+async def test_a_manifest_that_is_applied_again_while_the_job_waits_changes_nothing(
+    cluster: ControlPlane, here: Site, resource: Resource, command: tuple[str, ...]
+) -> None:
+    name = f"waits-{resource.kind.lower()}-{'server' if command is SERVER else 'client'}"
+    given = manifest(here, resource, name)
+    value_at(given, TEMPLATE_OF[resource])["spec"]["containers"][0]["resources"] = {"requests": {"cpu": "33"}}
+    text = json.dumps(given)
+    cluster.kubectl(*command, stdin=text)
+
+    async def waits() -> bool:
+        workload = await here.workload_of(name)
+        found = find_condition(workload.status.conditions, QUOTA_RESERVED) if workload is not None else None
+        return found is not None and found.reason == "TopologyPlacementFailed"
+
+    await eventually(f"{name} waits", waits)
+    before = await here.get_job(name, resource)
+    for _ in range(2):
+        cluster.kubectl(*command, stdin=text)
+    after = await here.get_job(name, resource)
+    assert normal(after["spec"]) == normal(before["spec"])
+    assert not _runs(after)
     await here.remove(resource, name)
 
 
