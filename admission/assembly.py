@@ -30,6 +30,7 @@ from admission.controllers.jobs.context import JobOptions
 from admission.controllers.jobs.controller_context import ControllerContext
 from admission.controllers.jobs.job_controller import JobController
 from admission.controllers.lifecycle_metrics import LifecycleMetrics
+from admission.controllers.lost_wake_ups import LostWakeUps
 from admission.controllers.marked_namespaces import MarkedNamespaces
 from admission.controllers.moves.move_controller import MoveController
 from admission.controllers.node_failures import FailureRules
@@ -197,11 +198,14 @@ def deciding(shared: Shared) -> Deciding:
     moves = MoveController(writer, views, context, scheduler, shared.recorder, state, forecast)
     more.append(("moves", moves.run))
     reservations = AdvanceReservationController(writer, views, ledger, feed)
+    lost = LostWakeUps(context, section.fresh_look_period, section.fresh_look_workloads)
+    scheduler.after_cycle(lost.cycle_ended)
     part = ProcessPart(
         runs=(
             *more,
             ("advance reservations", reservations.run),
             ("scheduler", scheduler.run),
+            ("lost wake-ups", lost.run),
             ("wait reasons", waits.reconciler.run),
             ("explanations", explainer.reconciler.run),
         )

@@ -87,6 +87,10 @@ WAIT_SECONDS = owned(
 LEDGER_DIFFERENCES = Gauge(
     "stowage_ledger_differences", "Differences that the last audit of the ledger found; must be 0."
 )
+LOST_WAKE_UPS = Counter(
+    "stowage_lost_wake_ups",
+    "Workloads that waited although they could start, until a fresh look found them; each is a defect.",
+)
 WRITES = Counter("stowage_admission_writes", "Admissions written to the API server, by outcome.", ("outcome",))
 WRITES.labels("failed")  # from 0: where a series begins with its first event, Prometheus sees no increase
 UNSCHEDULABLE = owned(

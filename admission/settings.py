@@ -102,6 +102,12 @@ class ControllerSection(Section):
     explain_period: float = Field(
         300.0, ge=0, description="seconds between two explanations of one workload while its reason is the same"
     )
+    fresh_look_period: float = Field(
+        60.0, gt=0, description="seconds between two fresh looks at a few waiting workloads, which find lost wake-ups"
+    )
+    fresh_look_workloads: int = Field(
+        3, ge=0, le=100, description="waiting workloads that a fresh look evaluates anew; 0: none"
+    )
     forecasts: bool = Field(
         False,
         description="learn run times, and write to each waiting workload's status when it is expected to start",

@@ -217,6 +217,11 @@ ROWS: Final[Sequence[tuple[str, Sequence[Panel]]]] = (
             Panel("Leaders", [("sum by (lease) (stowage_leader)", "{{lease}}")], text="1 for each lease."),
             Panel("Differences in the ledger", [("max(stowage_ledger_differences)", "differences")], text="Must be 0."),
             Panel(
+                "Workloads that a fresh look had to wake",
+                [("sum(increase(stowage_lost_wake_ups_total[1h]))", "workloads")],
+                text="Must be 0.",
+            ),
+            Panel(
                 "Event loop held by the process itself",
                 [(quantile(0.99, "stowage_loop_held_seconds", "pod"), "{{pod}}")],
                 "s",

@@ -134,6 +134,25 @@ class QueueLines:
         """Requeues all other queues: quota and nodes reserved in this queue are free again (nodes maybe in other flavors)."""
         self.requeue([other for other in self.by_queue if other != name])
 
+    def refused_first(self) -> list[str]:
+        """Returns the first workload of each class that was refused, by queue; of a queue that its head blocks, that head."""
+        found: list[str] = []
+        for name in sorted(self.by_queue):
+            line = self.by_queue[name]
+            if line.inadmissible_head is not None:
+                found.append(line.inadmissible_head[0][-1])
+            else:
+                firsts = (group.first() for group in line.classes.values() if group.refused is not None)
+                found += sorted(first[-1] for first in firsts if first is not None)
+        return found
+
+    def is_refused(self, key: str) -> bool:
+        """Reports whether the workload was refused and waits for a change. One that waits for its victims was not."""
+        item = self._items.get(key)
+        if item is None or item.group is None or item.reservation is not None:
+            return False
+        return self.line(item.workload.cluster_queue).refuses(key, item.group)
+
     def requeue_refused(self, name: str, but: Collection[str]) -> None:
         """Requeues the refused workloads of the queue except those of the classes of `but`. Capacity reservations stay."""
         if (line := self.by_queue.get(name)) is None:
