@@ -271,8 +271,14 @@ def from_snapshot(snapshot: Snapshot) -> World:
     short = {one.workload: (one.reason, hint_of(one.lack)) for one in snapshot.short}
     world.queues.restore(
         QueueMemory(
-            {}, short, frozenset(snapshot.untold), frozenset(snapshot.returning), frozenset(snapshot.unforeseen)
-        )
+            {},
+            short,
+            frozenset(snapshot.untold),
+            frozenset(snapshot.returning),
+            frozenset(snapshot.unforeseen),
+            frozenset(one.workload for one in snapshot.refused if one.blocks),
+        ),
+        says_who_blocks=all(one.blocks is not None for one in snapshot.refused),  # older snapshots do not
     )
     world.queues.evictions.restore(snapshot.evictions)
     world.queues.take_notices()  # the original has reported them

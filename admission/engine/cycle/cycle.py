@@ -131,7 +131,7 @@ class _Cycle:
         )
         self._groups = GroupDecisions(groups, self._outcomes, self._reservations)
         self.undecided: list[tuple[Workload, Exception]] = []
-        for workload in queues.heads():
+        for workload in list(queues.heads()):  # what one of them requeues has its turn in the next cycle
             self._outcomes.enter(workload)
 
     def more(self) -> bool:

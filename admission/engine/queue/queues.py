@@ -430,8 +430,11 @@ class PendingQueues:
         """Returns the other results of earlier evaluations, for a snapshot."""
         return replace(remembered(self._items, self.lines.by_queue), unforeseen=self.starts.all_with_unknown_start())
 
-    def restore(self, memory: QueueMemory) -> None:
-        """Restores the memory of a snapshot. `refuse` (with the hints) must have been called before."""
+    def restore(self, memory: QueueMemory, *, says_who_blocks: bool = True) -> None:
+        """Restores the memory of a snapshot. `refuse` (with the hints) must have been called before, and `reserve_capacity`.
+
+        `says_who_blocks`: `memory.blocking` is known.
+        """
         for key, item in self._items.items():
             if item.group is not None:
                 item.group.unevaluated = {one for one in item.group.members if one in memory.unevaluated}
@@ -443,6 +446,9 @@ class PendingQueues:
                 self.starts.mark_start_unknown(key)
         for line in self.lines.by_queue.values():
             line.beside_reservations = True  # unknown after a restart, so assume it
+            head = line.inadmissible_head
+            if says_who_blocks and head is not None and head[0][-1] not in memory.blocking:
+                line.inadmissible_head = None  # the owner of a reservation that is evaluated again
 
     def _delayed(self, item: PendingWorkload) -> bool:
         return item.group is None and item.reservation is None and item.workload.blocked is None

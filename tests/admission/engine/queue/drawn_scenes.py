@@ -88,8 +88,12 @@ class Scene:
             if not self.due and (at is None or at > self.world.now + SOON):
                 return
             self.world.now = max(self.world.now, at or 0.0) if not self.due else self.world.now
-            self.decided(self.world.cycle())
+            self.decided(self.cycle())
         raise AssertionError(f"the cycles go on: {self.log[-8:]}")
+
+    def cycle(self) -> CycleReport:
+        """One cycle."""
+        return self.world.cycle()
 
     def decided(self, report: CycleReport) -> None:
         self.due = report.more
