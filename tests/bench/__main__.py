@@ -24,6 +24,7 @@ from tests.bench import (
     page,
     placement,
     preemption,
+    rack_gangs,
     shaping,
     simulate,
     soak,
@@ -111,6 +112,12 @@ def coldstart_command(load: str = typer.Argument(default="coldstart")) -> None:
 def preemption_command(nodes: int = 2000, candidates: int = 700, repeat: int = 3) -> None:
     """Whom to evict on a full cluster."""
     preemption.run(nodes, candidates, repeat)
+
+
+@app.command("rack-gangs")
+def rack_gangs_command(nodes: int = 15_000, decisions: int = 1, wide: int = 16, repeat: int = 3) -> None:
+    """Whom to evict for gangs of a rack where quota and nodes are both full: one cycle."""
+    rack_gangs.run(nodes, decisions, wide, repeat)
 
 
 @app.command("defrag")
@@ -218,6 +225,7 @@ def everything(context: typer.Context) -> None:
     if context.invoked_subcommand is None:
         placement.main([])
         preemption.run()
+        rack_gangs.run()
         defrag.run()
         defrag_load.run()
         cycle.run()

@@ -14,7 +14,7 @@ from admission.engine.model import FlavorResource
 from admission.engine.preemption.candidates import Candidate
 from admission.engine.preemption.cost import FREE, Cost, with_one
 from admission.engine.preemption.tail_bounds import IMPOSSIBLE, LargestAmounts, SmallestAmounts, fewest
-from admission.engine.preemption.victim_search import CandidatePool, Share, VictimSearch
+from admission.engine.preemption.victim_search import CandidatePool, VictimSearch, fewest_at_top, fewest_with
 from admission.engine.topology.eviction_gains import CandidateDomain
 
 MOST = 64
@@ -59,11 +59,12 @@ class BranchAndBound:
         quota = self._victim_search.removal.quota_shortages()
         if not (missing or quota or self._quota_givers):
             return FREE, True
-        members = self._victim_search.open if self._quota_givers else self._inside
+        everybody = self._victim_search.priorities
+        priorities = everybody if self._quota_givers else sorted({c.workload.priority for c in self._inside})
         least = max(
             top_by_quota, _top_by_capacity([(c.workload.priority, self._gain(c)) for c in self._inside], missing)
         )
-        for top in sorted({c.workload.priority for c in members}):
+        for top in priorities:
             if top >= least and (cost := self._cheapest_up_to(top, missing, quota)) is not None:
                 return cost, True
         return FREE, False
@@ -72,12 +73,12 @@ class BranchAndBound:
         """Returns a lower bound of the cost of sets whose highest priority is `top`; None if there is no such set."""
         inside = CandidatePool.of(self._victim_search, self._inside, top)
         pool = self._victim_search.pool_of_all(top) if self._quota_givers else inside
-        shares = [(pool, _giving(fr), deficit) for fr, deficit in quota] + [(inside, self._gain, missing)]
-        needed = [1, *(each.fewest_at_top(share, deficit) for each, share, deficit in shares)]
+        shares = [(pool.shares(fr), deficit) for fr, deficit in quota] + [(inside.amounts(self._gain), missing)]
+        needed = [1, *(fewest_at_top(share, deficit) for share, deficit in shares)]
         at_top = max(needed)
         if at_top > len(pool.at_top) or needed[-1] > len(inside.at_top):
             return None
-        need = max(each.fewest_with(share, deficit, at_top) for each, share, deficit in shares)
+        need = max(fewest_with(share, deficit, at_top) for share, deficit in shares)
         if self._quota_givers:
             need = max(need, fewest([self._gain(c) for c in self._inside], missing) + 1)
         return pool.cost(at_top, need)
@@ -235,13 +236,6 @@ class BranchAndBound:
 
     def _short(self) -> bool:
         return (self._domain is not None and self._domain.missing > 0) or not self._victim_search.removal.quota_fits()
-
-
-def _giving(fr: FlavorResource) -> Share:
-    def share(candidate: Candidate) -> int:
-        return candidate.usage.get(fr, 0)
-
-    return share
 
 
 def _top_by_capacity(shares: Sequence[tuple[int, int]], missing: int) -> int:

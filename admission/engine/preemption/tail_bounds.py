@@ -8,7 +8,7 @@ add up to it. So it needs at least n members, where n is the least number of lar
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import accumulate
 
 IMPOSSIBLE = 2**31
@@ -58,6 +58,26 @@ class SmallestAmounts:
         """Returns the smallest item of `amounts[start:]`, or 0 if there is none."""
         sums = self._sums[start]
         return sums[1] if len(sums) > 1 else 0
+
+
+class SortedAmounts:
+    """Amounts in descending order, for many questions about the same amounts."""
+
+    def __init__(self, amounts: Iterable[int]) -> None:
+        each = list(amounts)
+        self.total = sum(each)
+        self._sums = list(accumulate(sorted((amount for amount in each if amount > 0), reverse=True)))
+
+    def largest(self, number: int) -> int:
+        """Returns the sum of so many of the largest amounts."""
+        return self._sums[min(number, len(self._sums)) - 1] if number and self._sums else 0
+
+    def fewest(self, deficit: int) -> int:
+        """Returns the smallest number of amounts that add up to the deficit; IMPOSSIBLE if all of them do not."""
+        if deficit <= 0:
+            return 0
+        number = bisect_left(self._sums, deficit) + 1
+        return IMPOSSIBLE if number > len(self._sums) else number
 
 
 def fewest(amounts: Sequence[int], deficit: int) -> int:

@@ -12,11 +12,12 @@ from itertools import accumulate
 
 from admission.engine.decision import Certificate, Proof
 from admission.engine.ledger import Ledger
+from admission.engine.model import FlavorResource
 from admission.engine.preemption.candidates import Candidate, PreemptionContext, PreemptionVariant
 from admission.engine.preemption.classical import may_evict
 from admission.engine.preemption.cost import FREE, Cost, lost_work
 from admission.engine.preemption.removal import PreemptionTarget, TrialRemoval
-from admission.engine.preemption.tail_bounds import fewest
+from admission.engine.preemption.tail_bounds import SortedAmounts
 
 Share = Callable[[Candidate], int]
 """Returns how much a candidate would free of a resource that is short."""
@@ -57,13 +58,17 @@ class BestVictims:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CandidatePool:
-    """The candidates of priority `top` or lower, which are those of a set with highest priority `top`."""
+    """The candidates of priority `top` or lower, which are those of a set with highest priority `top`.
+
+    Their shares of each flavor's resource are sorted once, for all domains that ask.
+    """
 
     top: int
     at_top: Sequence[Candidate]
     below: Sequence[Candidate]
     priorities: Sequence[int]
     lost: Sequence[int]
+    _shares: dict[FlavorResource, tuple[SortedAmounts, SortedAmounts]] = field(default_factory=dict)
 
     @classmethod
     def of(cls, victim_search: VictimSearch, members: Sequence[Candidate], top: int) -> CandidatePool:
@@ -78,22 +83,35 @@ class CandidatePool:
         lost = [0, *accumulate(sorted(victim_search.lost[c.key] for c in (*at_top, *below)))]
         return cls(top, at_top, below, priorities, lost)
 
-    def fewest_at_top(self, share: Share, deficit: int) -> int:
-        """Returns a lower bound of how many candidates of priority `top` a set needs.
+    def shares(self, fr: FlavorResource) -> tuple[SortedAmounts, SortedAmounts]:
+        """Returns what candidates of priority `top` and lower ones free of the flavor's resource."""
+        if (known := self._shares.get(fr)) is None:
+            known = self._shares[fr] = self.amounts(lambda candidate: candidate.usage.get(fr, 0))
+        return known
 
-        It is the number that covers the rest of the deficit after all lower candidates are evicted.
-        """
-        return fewest([share(c) for c in self.at_top], deficit - sum(map(share, self.below)))
-
-    def fewest_with(self, share: Share, deficit: int, at_top: int) -> int:
-        """Returns a lower bound of the size of a set that contains exactly `at_top` candidates of priority `top`."""
-        best = sorted(map(share, self.at_top), reverse=True)[:at_top]
-        return at_top + fewest([share(c) for c in self.below], deficit - sum(best))
+    def amounts(self, share: Share) -> tuple[SortedAmounts, SortedAmounts]:
+        """Returns what candidates of priority `top` and lower ones free."""
+        return SortedAmounts(map(share, self.at_top)), SortedAmounts(map(share, self.below))
 
     def cost(self, at_top: int, need: int) -> Cost:
         """Returns a lower bound of the cost of `need` candidates, `at_top` of them of priority `top`."""
         priorities = self.top * at_top + self.priorities[min(need - at_top, len(self.priorities) - 1)]
         return Cost(self.top, at_top, need, priorities, self.lost[min(need, len(self.lost) - 1)])
+
+
+def fewest_at_top(shares: tuple[SortedAmounts, SortedAmounts], deficit: int) -> int:
+    """Returns a lower bound of how many candidates of the highest priority a set needs, given what these and lower ones free.
+
+    It is the number that covers the rest of the deficit after all lower candidates are evicted.
+    """
+    at_top, below = shares
+    return at_top.fewest(deficit - below.total)
+
+
+def fewest_with(shares: tuple[SortedAmounts, SortedAmounts], deficit: int, number: int) -> int:
+    """Returns a lower bound of the size of a set that contains exactly so many candidates of the highest priority."""
+    at_top, below = shares
+    return number + below.fewest(deficit - at_top.largest(number))
 
 
 class VictimSearch:
@@ -121,6 +139,7 @@ class VictimSearch:
         self.open = [c for c in allowed if not c.workload.evicted]
         self.lost = {c.key: lost_work(c.workload, context.now) for c in self.open}
         self._by_key = {c.key: c for c in self.open}
+        self.priorities = sorted({c.workload.priority for c in self.open})
         self._pools: dict[int, CandidatePool] = {}
 
     def _leave(self, candidate: Candidate) -> bool:

@@ -201,12 +201,15 @@ def _domains(
     if (mask := tree.matcher.feasible(resolved.wants, tree.rows.size)) is not None:
         usable &= mask
     made: dict[int, CandidateDomain] = {}
-    columns = [_column(tree, column) for column in wanted]
     size = _unit(tree, resolved)
     unit = tuple(amount * size for amount in wanted.values())
     want = resolved.need * resolved.slice_size // size
     level = tree.levels[resolved.level]
-    for row in np.flatnonzero(usable).tolist():
+    rows: Ints = np.flatnonzero(usable)
+    columns = [_column(tree, column)[rows] for column in wanted]
+    fits = _fits(columns, unit, len(rows)).tolist()
+    amounts = map(list, zip(*(column.tolist() for column in columns), strict=True))
+    for row, free, fit in zip(rows.tolist(), amounts, fits, strict=True):
         if not row % _STEP:
             pause()
         at = domain_of[row]
@@ -215,12 +218,12 @@ def _domains(
             name = "/".join(level.paths[at]) if resolved.required else ""
             slices = None if part_of is None else SliceCounts(resolved.slice_size, resolved.need)
             domain = made[at] = CandidateDomain(name, want, unit, slices=slices)
-        free = domain.free[row] = [column[row] for column in columns]
-        domain.fit[row] = domain.count(free)
-        domain.holds += domain.fit[row]
+        domain.free[row] = free
+        domain.fit[row] = fit
+        domain.holds += fit
         if part_of is not None and domain.slices is not None:
             part = domain.slices.part_of[row] = part_of[row]
-            domain.slices.holds[part] = domain.slices.holds.get(part, 0) + domain.fit[row]
+            domain.slices.holds[part] = domain.slices.holds.get(part, 0) + fit
     for key in keys:
         _add_takes(allocations, capacity, flavor, key, tuple(wanted), made, domain_of)
     found = []
@@ -231,10 +234,17 @@ def _domains(
     return sorted(found, key=lambda domain: domain.name)
 
 
-def _column(tree: Tree, column: int) -> list[int]:
+def _column(tree: Tree, column: int) -> Ints:
     free = tree.free(column)
-    found: list[int] = [0] * tree.rows.size if free is None else free.tolist()
-    return found
+    return np.zeros(tree.rows.size, dtype=np.int64) if free is None else free
+
+
+def _fits(columns: Sequence[Ints], unit: Sequence[int], size: int) -> Ints:
+    """Returns how many units fit on each row."""
+    fit: Ints = np.full(size, np.iinfo(np.int64).max)
+    for free, amount in zip(columns, unit, strict=True):
+        fit = np.minimum(fit, free // amount)
+    return np.maximum(fit, 0)
 
 
 def _by_parts(tree: Tree, resolved: ResolvedRequest) -> bool:

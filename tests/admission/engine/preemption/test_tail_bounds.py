@@ -5,7 +5,13 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from admission.engine.preemption.tail_bounds import IMPOSSIBLE, LargestAmounts, SmallestAmounts, fewest
+from admission.engine.preemption.tail_bounds import (
+    IMPOSSIBLE,
+    LargestAmounts,
+    SmallestAmounts,
+    SortedAmounts,
+    fewest,
+)
 
 amounts = st.lists(st.integers(0, 9), max_size=9)
 
@@ -37,3 +43,11 @@ def test_so_many_cost_at_least(values: list[int], count: int) -> None:
         rest = sorted(values[start:])
         assert smallest.sum_of(start, count) == sum(rest[:count])
         assert smallest.least(start) == (rest[0] if rest else 0)
+
+
+@given(amounts, st.integers(-3, 40), st.integers(0, 12))
+def test_sorted_amounts_answer_alike(values: list[int], deficit: int, number: int) -> None:
+    sorted_amounts = SortedAmounts(values)
+    assert sorted_amounts.fewest(deficit) == (fewest(values, deficit) if deficit > 0 else 0)
+    assert sorted_amounts.largest(number) == sum(sorted(values, reverse=True)[:number])
+    assert sorted_amounts.total == sum(values)
