@@ -24,7 +24,7 @@ class CheckParameters(KubeModel):
     kind: Annotated[
         str, schema("Kind of the parameters.", maxLength=63, pattern="^[A-Za-z]([-A-Za-z0-9]*[A-Za-z0-9])?$")
     ]
-    name: Annotated[str, schema("Name of the parameters.", maxLength=63, pattern=DNS_LABEL)]
+    name: Annotated[str, schema("Name of the parameters.", mandatory=True, maxLength=63, pattern=DNS_LABEL)] = ""
 
 
 class AdmissionCheckSpec(KubeModel):

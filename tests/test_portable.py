@@ -23,6 +23,7 @@ PUBLIC = {
     "www.w3.org",
     "json-schema.org",
     "modelcontextprotocol.io",
+    "stowage.dev",
     "...",
 }
 RESERVED = (".example", ".svc")

@@ -248,7 +248,7 @@ def namespace(name: str, **labels: str) -> Namespace:
 
 def test_without_settings_no_workload_waits_for_pods_and_two_namespaces_are_unmanaged() -> None:
     settings = AdmissionSettings()
-    assert lifecycle_rules(settings) == LifecycleRules()
+    assert lifecycle_rules(settings) == LifecycleRules(finished_kept=7 * 24 * 3600)
     known = {name: namespace(name) for name in ("kube-system", "stowage-system", "team-a")}
     options = job_options(settings, known)
     assert [name for name in (*known, "just-made") if options.namespace_managed(name)] == ["team-a", "just-made"]

@@ -15,7 +15,7 @@ PAIRS = [(kind, child) for kind in DECLARED for child in kind.spec.children]
 EACH = pytest.mark.parametrize(
     ("kind", "child"), PAIRS, ids=[f"{kind.resource.kind} {child.kind}" for kind, child in PAIRS]
 )
-WITHOUT_PARTS = {"JAXJob", "PaddleJob", "PyTorchJob", "RayCluster", "SparkApplication", "TFJob", "XGBoostJob"}
+WITHOUT_PARTS = {"JAXJob", "PaddleJob", "PyTorchJob", "SparkApplication", "TFJob", "XGBoostJob"}
 
 
 def running(kind: DeclaredJob) -> Object:

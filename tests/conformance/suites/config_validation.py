@@ -97,7 +97,8 @@ def _loaded(config: Json, want: Json) -> None:
     assert made.manage_jobs_without_queue_name == wanted["manageJobsWithoutQueueName"]
     assert made.managed_namespaces == wanted["managedJobsNamespaceSelector"]
     assert made.visibility_server.bind_port == wanted["visibilityServer"]["bindPort"]
-    assert kept.after_finished == _seconds(retention.get("afterFinished"))
+    # Where nothing is said Kueue keeps finished Workloads for ever, and Stowage for a week (docs/guides/kueue.md).
+    assert kept.after_finished == _seconds(retention.get("afterFinished", "168h"))
     assert kept.after_deactivated_by_kueue == _seconds(retention.get("afterDeactivatedByKueue"))
     assert (waits.timeout, waits.block_admission) == (_seconds(asked["timeout"]), asked["blockAdmission"])
     assert (waits.recovery_timeout or waits.timeout) == _seconds(asked["recoveryTimeout"])
