@@ -139,14 +139,12 @@ class WaitReporter:
             text = f"{wait.message}; {NEVER}" if wait.never else wait.message
             self._recorder.record(ref_to(WORKLOADS, workload), "Warning", reason, text)
             if (pod := only_pod(workload)) is not None:
-                self._recorder.record(pod, "Warning", reason, text + _of_rollout(workload, wait.reason))
+                self._recorder.record(pod, "Warning", reason, text + of_rollout(workload, wait.reason))
 
 
-def _of_rollout(workload: Workload, reason: str) -> str:
+def of_rollout(workload: Workload, reason: str) -> str:
     """Returns what helps a Deployment whose new pod waits for the quota that the older ones hold, or an empty text."""
-    metadata = workload.spec.pod_sets[0].template.get("metadata") if workload.spec.pod_sets else None
-    annotations = metadata.get("annotations") if isinstance(metadata, Mapping) else None
-    parent = annotations.get(POD_SUSPENDING_PARENT) if isinstance(annotations, Mapping) else None
+    parent = workload.metadata.annotations.get(POD_SUSPENDING_PARENT)
     return _SURGE if parent == DEPLOYMENT and reason == Reason.WAITING_FOR_QUOTA else ""
 
 

@@ -340,6 +340,42 @@ async def test_each_pod_of_a_deployment_queues_by_itself(site: MakeSite, stage: 
     await eventually("two are left, with their Workloads", two)
 
 
+@pytest.mark.e2e
+async def test_a_rollout_whose_surge_waits_in_a_full_quota_says_so(site: MakeSite, stage: Stage) -> None:
+    if stage.name == "embedded":
+        pytest.skip("the embedded API server has no Deployment controller")
+    here = site("rollout")
+    await here.open({"b1": {"r1": 1}}, quota=2)
+    template = here.template(1)
+    template["metadata"]["labels"] = {"app": "web"}
+    template["spec"]["restartPolicy"] = "Always"
+    rolling = {"maxSurge": 1, "maxUnavailable": 0}
+    strategy = {"type": "RollingUpdate", "rollingUpdate": rolling}
+    spec = {"replicas": 2, "selector": {"matchLabels": {"app": "web"}}, "template": template, "strategy": strategy}
+    metadata = {"name": "web", "namespace": here.name, "labels": {QUEUE_NAME_LABEL: "lq"}}
+    await here.make(DEPLOYMENTS, {"metadata": metadata, "spec": spec})
+
+    async def images() -> Counter[tuple[str, bool]]:
+        """The pods by image, and whether they run."""
+        pods = (await here.kube.list(PODS, here.name, label_selector="app=web")).items
+        staying = [pod for pod in pods if not pod["metadata"].get("deletionTimestamp")]
+        return Counter((p["spec"]["containers"][0]["image"], p["status"]["phase"] == "Running") for p in staying)
+
+    async def are(*expected: tuple[str, bool]) -> bool:
+        return await images() == Counter(expected)
+
+    await eventually("both run", lambda: are(("pause", True), ("pause", True)))
+    newer = {**template["spec"], "containers": [{**template["spec"]["containers"][0], "image": "pause:2"}]}
+    await here.change(DEPLOYMENTS, "web", {"spec": {"template": {"spec": newer}}})
+    await eventually("the surge waits", lambda: are(("pause", True), ("pause", True), ("pause:2", False)))
+
+    async def told() -> bool:
+        page = await here.kube.list(EVENTS, here.name, field_selector="involvedObject.kind=Pod")
+        return any("with maxSurge 0 a rollout replaces them" in event["message"] for event in page.items)
+
+    await eventually("its pod says why, and what helps", told)
+
+
 async def test_a_pod_that_queues_by_itself_says_why_it_waits(site: MakeSite) -> None:
     here = site("pod-says-why")
     await here.open({"b1": {"r1": 1}}, quota=1)

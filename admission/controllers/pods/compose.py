@@ -33,6 +33,7 @@ from api.meta import ObjectMeta, OwnerReference
 from api.workloads import PodSet, Workload, WorkloadSpec
 
 MAX_OWNERS: Final = 256
+DEPLOYMENT: Final = "deployment"
 
 
 def composed(unit: PodUnit, owners: Sequence[QueuedPod], context: JobContext) -> Workload:
@@ -48,6 +49,8 @@ def composed(unit: PodUnit, owners: Sequence[QueuedPod], context: JobContext) ->
         fields["name"] = workload_name(PODS, meta.name, meta.uid, short=context.options.short_names)
         labels |= uid_label(meta.uid)
         fields["owner_references"] = (_controller(unit.first),)
+        if unit.first.annotations.get(names.POD_SUSPENDING_PARENT) == DEPLOYMENT:
+            annotations[names.POD_SUSPENDING_PARENT] = DEPLOYMENT  # for the words in which a wait is told
     if annotations:
         fields["annotations"] = annotations
     if labels:

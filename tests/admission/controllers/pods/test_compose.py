@@ -9,6 +9,7 @@ from admission.controllers.jobs.context import JobContext, JobOptions
 from admission.controllers.jobs.workload import composed as of_job
 from admission.controllers.options import job_options
 from admission.controllers.pods.compose import composed
+from admission.controllers.wait_reasons import of_rollout
 from admission.integrations.job import BatchJob
 from admission.integrations.pod import QueuedPodReader
 from admission.integrations.podgroup import PodUnit, UnlikePods
@@ -33,6 +34,16 @@ def test_a_pods_labels_of_the_setting_go_to_its_workload() -> None:
     unit = unit_of(wire("p", labels={"team": "a", "other": "x"}))
     assert composed(unit, unit.pods, COPYING).metadata.labels == {"team": "a", names.JOB_UID_LABEL: "uid-p"}
     assert composed(unit, unit.pods, JobContext()).metadata.labels == {names.JOB_UID_LABEL: "uid-p"}
+
+
+@pytest.mark.parametrize(("parent", "told"), [("deployment", True), ("statefulset", False), (None, False)])
+def test_a_pod_of_a_deployment_that_waits_for_quota_is_told_how_a_rollout_goes_on(
+    parent: str | None, told: bool
+) -> None:
+    unit = unit_of(wire("p", annotations={names.POD_SUSPENDING_PARENT: parent} if parent else {}))
+    workload = composed(unit, unit.pods, JobContext())
+    assert ("with maxSurge 0" in of_rollout(workload, "WaitingForQuota")) is told
+    assert of_rollout(workload, "Misconfigured") == ""
 
 
 def test_a_groups_workload_has_the_labels_of_all_its_pods() -> None:
