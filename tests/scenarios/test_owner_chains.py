@@ -96,7 +96,7 @@ async def quota(here: Site, name: str, wanted: bool) -> None:
     await eventually(f"{name} has {'quota' if wanted else 'none'}", check)
 
 
-async def train_job(here: Site, nodes: int) -> Object:
+async def train_job(here: Site, nodes: int, **meta: Any) -> Object:
     """A TrainJob that has quota."""
     step = {"trainer.kubeflow.org/trainjob-ancestor-step": "trainer"}
     node = {"name": "node", "template": {"metadata": {"labels": step}, "spec": {"template": here.template()}}}
@@ -104,7 +104,7 @@ async def train_job(here: Site, nodes: int) -> Object:
         await here.make(CRDS, crd_of(resource))
     await create(here, RUNTIMES, "rt", {"mlPolicy": {"numNodes": 1}, "template": {"spec": {"replicatedJobs": [node]}}})
     spec = {"runtimeRef": {"kind": RUNTIMES.kind, "name": "rt"}, "trainer": {"numNodes": nodes}}
-    await create(here, TRAIN.resource, "train", spec, **queued())
+    await create(here, TRAIN.resource, "train", spec, **(meta or queued()))
     known = await here.kube.get(RUNTIMES, "rt", here.name)
     REFERENCED.keep(RUNTIMES, {f"{here.name}/rt": known})  # of this process, which reads pods from it
     return await suspended(here, TRAIN, "train", wanted=False)
@@ -140,6 +140,33 @@ async def test_a_job_of_a_jobset_of_a_train_job_runs_on_its_quota(site: MakeSite
     await eventually("its pods are gone", gone)
     await quota(here, "train", wanted=False)
     await used(here, 0)
+
+
+async def test_a_train_job_that_is_raised_while_it_runs_is_charged_for_what_runs_and_starts_anew(
+    site: MakeSite,
+) -> None:
+    """Without a topology no gate holds the pods that the trainer adds."""
+    here = site("chain-raised")
+    await here.open({"b1": {"r1": 1}}, quota=4, levels=())
+    job = await train_job(here, 1, labels={QUEUE_NAME_LABEL: "lq"})
+    [entry] = TRAIN.entries(job)
+    spec = jobset_of(job, TRAIN.template(job, entry), 1)
+    await create(here, JOBSETS, "train", spec, ownerReferences=part_of(job, TRAIN.resource))
+    await here.running("train", 1, jobset=True)
+    await used(here, 1)
+    await here.change(JOBS, "train-node-0", {"spec": {"parallelism": 3, "completions": 3}})
+    await here.running("train", 3, jobset=True)
+    await used(here, 3)
+
+    await here.change(TRAIN.resource, "train", {"spec": {"trainer": {"numNodes": 3}}})
+    await suspended(here, TRAIN, "train", wanted=True)
+    await used(here, 3)
+    await here.change(JOBSETS, "train", {"spec": {"suspend": True}})  # the trainer suspends what it made
+    await suspended(here, TRAIN, "train", wanted=False)
+    await used(here, 3)
+    found = await here.workload_of("train")
+    assert found is not None
+    assert [pod_set.count for pod_set in found.spec.pod_sets] == [3]
 
 
 async def test_a_ray_cluster_of_a_ray_job_runs_on_its_quota(site: MakeSite) -> None:
