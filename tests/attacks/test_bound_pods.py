@@ -11,6 +11,7 @@ import pytest_asyncio
 from api.errors import Forbidden, Invalid, NotFound
 from api.kube.client import PatchKind
 from api.kube.resources import CLUSTER_QUEUES, JOBS, LOCAL_QUEUES, PODS
+from api.names import ELASTIC_JOB, QUEUE_NAME_LABEL, UNCONSTRAINED_TOPOLOGY
 from tests.attacks.conftest import Battlefield
 from tests.scenarios.site import GPU, eventually, never
 
@@ -105,7 +106,40 @@ async def test_no_more_runs_than_the_quota_whatever_the_tenant_does(
     await battlefield.site.running("first", 4)
     await way(battlefield)
     await battlefield.create(JOBS, job(battlefield, "second"))
+    await _within_the_quota(battlefield)
+    await _clean(battlefield)
 
+
+async def test_an_elastic_job_that_shrinks_makes_no_room_before_its_pods_have_ended(battlefield: Battlefield) -> None:
+    first = job(battlefield, "first")
+    first["metadata"]["annotations"] = {ELASTIC_JOB: "true", UNCONSTRAINED_TOPOLOGY: "true"}
+    first["spec"] |= {"completions": None, "completionMode": "NonIndexed"}
+    await battlefield.create(JOBS, first)
+    await battlefield.site.running("first", 4)
+    fewer = {"spec": {"parallelism": 1}}
+    await battlefield.tenant.patch(JOBS, "first", fewer, battlefield.namespace, kind=PatchKind.MERGE)
+    await battlefield.create(JOBS, battlefield.site.job("second", 3, queue=SMALL))
+    await _within_the_quota(battlefield)
+    await _clean(battlefield)
+
+
+async def test_a_waiting_job_that_leaves_its_queue_never_holds_quota(battlefield: Battlefield) -> None:
+    """Its Workload would be admitted later, and keep the quota for ever."""
+    await battlefield.create(JOBS, battlefield.site.job("first", 4, queue=SMALL))
+    await battlefield.site.running("first", 4)
+    await battlefield.create(JOBS, battlefield.site.job("second", 4, queue=SMALL))
+    await eventually("it has a Workload", lambda: battlefield.site.workload_of("second"))
+    leaves = {"metadata": {"labels": {QUEUE_NAME_LABEL: None}}}
+    await battlefield.tenant.patch(JOBS, "second", leaves, battlefield.namespace, kind=PatchKind.MERGE)
+
+    async def gone() -> bool:
+        return await battlefield.site.workload_of("second") is None
+
+    await eventually("its Workload is gone", gone)
+    await _clean(battlefield)
+
+
+async def _within_the_quota(battlefield: Battlefield) -> None:
     async def too_many() -> bool:
         return len(await there(battlefield)) > 4
 
@@ -114,7 +148,6 @@ async def test_no_more_runs_than_the_quota_whatever_the_tenant_does(
 
     await never("more pods run than the quota has GPUs", too_many, 5.0)
     await eventually("what runs is charged", says_so)
-    await _clean(battlefield)
 
 
 async def _clean(battlefield: Battlefield) -> None:
