@@ -47,13 +47,6 @@ def cluster(request: pytest.FixtureRequest, control_plane_tools: Tools) -> Itera
         yield control_plane
 
 
-@pytest.fixture(scope="package")
-def package_cluster(request: pytest.FixtureRequest, control_plane_tools: Tools) -> Iterator[ControlPlane]:
-    """One cluster for all modules of a package."""
-    with started(request, request.node.name or "package", ClusterOptions(), control_plane_tools) as control_plane:
-        yield control_plane
-
-
 @contextmanager
 def started(
     request: pytest.FixtureRequest, name: str, chosen: ClusterOptions, tools: Tools | None

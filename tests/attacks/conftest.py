@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -14,22 +14,26 @@ import pytest_asyncio
 
 from api.fake.server import FakeSettings
 from api.kube.client import Kube
-from api.kube.resources import JOBS, SERVICE_ACCOUNTS, Resource
+from api.kube.resources import JOBS, JOBSETS, SERVICE_ACCOUNTS, Resource
 from api.kube.settings import ClientSettings
-from hack.controlplane.fixtures import control_plane_tools, package_cluster
+from hack.controlplane.build import Tools
+from hack.controlplane.cluster import ControlPlane
+from hack.controlplane.fixtures import control_plane_tools, started
+from hack.controlplane.options import ClusterOptions
 from tests.scenarios.conftest import pytest_runtest_makereport
 from tests.scenarios.failures import entries
 from tests.scenarios.site import Site, eventually
 from tests.scenarios.stage import Stage, embedded, real
 from tests.scenarios.stage_processes import fallen
 
-__all__ = ["control_plane_tools", "package_cluster", "pytest_runtest_makereport"]
+__all__ = ["control_plane_tools", "pytest_runtest_makereport"]
 
 TENANT = "tenant"
 """Namespace and queues of the hostile tenant."""
 ATTACKER = "attacker"
 """His ServiceAccount, and on the embedded server, which knows no rights, his token."""
 
+ROLES = Resource("rbac.authorization.k8s.io", "v1", "roles", "Role")
 ROLE_BINDINGS = Resource("rbac.authorization.k8s.io", "v1", "rolebindings", "RoleBinding")
 
 
@@ -51,7 +55,7 @@ class Battlefield:
 
     @property
     def namespace(self) -> str:
-        """Where the tenant may do what the role `edit` allows."""
+        """Where the tenant may do what the role `edit` allows, and write JobSets."""
         return TENANT
 
     @property
@@ -77,6 +81,13 @@ class Battlefield:
     def log(self, process: str) -> list[dict[str, Any]]:
         """What the process has logged."""
         return entries(self.stage.processes.folder / f"{process}.log")
+
+
+@pytest.fixture(scope="package")
+def package_cluster(request: pytest.FixtureRequest, control_plane_tools: Tools) -> Iterator[ControlPlane]:
+    """One real control plane for all attacks, with JobSets."""
+    with started(request, "attacks", ClusterOptions(jobset=True), control_plane_tools) as control_plane:
+        yield control_plane
 
 
 @pytest_asyncio.fixture(
@@ -111,10 +122,14 @@ async def _opened(stage: Stage, kubeconfig: Callable[[], Path]) -> AsyncIterator
     for each in (honest, site):
         await each.open({"b1": {"r1": 2}})
     await site.make(SERVICE_ACCOUNTS, {"metadata": {"name": ATTACKER, "namespace": TENANT}})
+    verbs = ["create", "delete", "get", "list", "patch", "update", "watch"]
+    rule = {"apiGroups": [JOBSETS.group], "resources": [JOBSETS.plural], "verbs": verbs}
+    await site.make(ROLES, {"metadata": {"name": JOBSETS.plural, "namespace": TENANT}, "rules": [rule]})
     subject = {"kind": "ServiceAccount", "name": ATTACKER, "namespace": TENANT}
-    role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "edit"}
-    binding = {"metadata": {"name": ATTACKER, "namespace": TENANT}, "roleRef": role, "subjects": [subject]}
-    await site.make(ROLE_BINDINGS, binding)
+    for kind, name in (("ClusterRole", "edit"), ("Role", JOBSETS.plural)):
+        role = {"apiGroup": ROLES.group, "kind": kind, "name": name}
+        binding = {"metadata": {"name": name, "namespace": TENANT}, "roleRef": role, "subjects": [subject]}
+        await site.make(ROLE_BINDINGS, binding)
     path = await asyncio.to_thread(kubeconfig)
     async with await Kube.connect(ClientSettings(kubeconfig=path)) as tenant:
         found = Battlefield(stage, tenant, honest, site, stage.processes.pids)
@@ -126,6 +141,7 @@ async def _opened(stage: Stage, kubeconfig: Callable[[], Path]) -> AsyncIterator
 async def _may(tenant: Kube) -> bool:
     try:
         await tenant.list(JOBS, TENANT)
+        await tenant.list(JOBSETS, TENANT)
     except Exception:  # noqa: BLE001 - asked again until the role is known
         return False
     return True

@@ -23,26 +23,16 @@ CHILD = f"{NAME}-work-0"
 
 @pytest_asyncio.fixture(scope="module", loop_scope="package", autouse=True)
 async def whole(battlefield: Battlefield) -> AsyncIterator[None]:
-    """A JobSet of the tenant's, admitted with two pods of one Job; where there are no JobSets, a Job of two pods."""
-    topology = {UNCONSTRAINED_TOPOLOGY: "true"}
-    if battlefield.on_real_server:
-        await battlefield.create(JOBS, battlefield.site.job(NAME, 2, topology))
-    else:
-        await battlefield.create(JOBSETS, battlefield.site.jobset(NAME, {"work": (1, 2)}, topology))
+    """A JobSet of the tenant's, admitted with two pods of one Job."""
+    jobset = battlefield.site.jobset(NAME, {"work": (1, 2)}, {UNCONSTRAINED_TOPOLOGY: "true"})
+    await battlefield.create(JOBSETS, jobset)
     await running(battlefield, 2)
     yield
-    await battlefield.site.remove(JOBS if battlefield.on_real_server else JOBSETS, NAME)
+    await battlefield.site.remove(JOBSETS, NAME)
 
 
 async def running(battlefield: Battlefield, pods: int) -> list[dict[str, Any]]:
-    return await battlefield.site.running(NAME, pods, jobset=not battlefield.on_real_server)
-
-
-@pytest.fixture
-def jobsets(battlefield: Battlefield) -> None:
-    """For tests of the JobSet itself."""
-    if battlefield.on_real_server:
-        pytest.skip("this control plane has no JobSets: tests/scenarios/test_owner_chains.py runs on one")
+    return await battlefield.site.running(NAME, pods, jobset=True)
 
 
 async def refused(battlefield: Battlefield, body: Any, text: str) -> None:
@@ -52,7 +42,6 @@ async def refused(battlefield: Battlefield, body: Any, text: str) -> None:
     assert len(await running(battlefield, 2)) == 2
 
 
-@pytest.mark.usefixtures("jobsets")
 async def test_a_jobsets_job_is_not_raised(battlefield: Battlefield) -> None:
     """Its twelve pods would run, and two be charged."""
     await refused(battlefield, {"spec": {"parallelism": 12, "completions": 12}}, "has 2 pods in its Job")
@@ -61,7 +50,6 @@ async def test_a_jobsets_job_is_not_raised(battlefield: Battlefield) -> None:
     await refused(battlefield, both, "ownerReferences")
 
 
-@pytest.mark.usefixtures("jobsets")
 async def test_a_jobsets_job_may_shrink_and_grow_again(battlefield: Battlefield) -> None:
     """Within what was admitted the tenant does as before."""
     for pods in (1, 2):
@@ -128,7 +116,6 @@ async def test_a_job_without_a_queue_gives_its_pods_no_identity(battlefield: Bat
     await battlefield.site.remove(JOBS, "forged")
 
 
-@pytest.mark.usefixtures("jobsets")
 async def test_nobody_claims_to_be_a_part(battlefield: Battlefield) -> None:
     """A Job that names the tenant's own running JobSet as its owner, to run beside the quota."""
     jobset = await battlefield.admin.get(JOBSETS, NAME, battlefield.namespace)
@@ -145,7 +132,6 @@ async def test_nobody_claims_to_be_a_part(battlefield: Battlefield) -> None:
     await eventually("no pod more", alone)
 
 
-@pytest.mark.usefixtures("jobsets")
 async def test_a_waiting_part_does_not_start_before_its_owner(battlefield: Battlefield) -> None:
     """The JobSet is suspended again; its Job, unsuspended by hand, would run uncounted."""
     await battlefield.create(
