@@ -6,7 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
-from api.kube.resources import CLUSTER_QUEUES, ELASTIC_QUOTAS, LOCAL_QUEUES, PODS
+from api.kube.client import PatchKind
+from api.kube.resources import CLUSTER_QUEUES, ELASTIC_QUOTAS, LOCAL_QUEUES, NAMESPACES, PODS
 from api.names import QUEUE_NAME_LABEL
 from hack.controlplane.options import ClusterOptions
 from tests.scenarios.quota_tenants import Tenants
@@ -73,6 +74,26 @@ async def test_a_quota_that_is_replaced_is_in_force_all_the_time(site: MakeSite)
     await story.uses(a=1)
     await story.waits("a2")
     await story.stays("a1")
+
+
+async def test_in_a_namespace_that_is_being_deleted_nothing_is_created(site: MakeSite) -> None:
+    """Its quota goes first while a pod is held; a write that the API server refuses would be logged, which fails the stage."""
+    story = Tenants(site("leaving"))
+    await story.open({"n": 2}, a=(0, 0))
+    corner = story.corners["a"]
+    await story.pod("a", "single")
+    await story.held("a", "single")
+    held = {"metadata": {"finalizers": ["example.com/held"]}}
+    await story.kube.patch(PODS, "single", held, corner.name, kind=PatchKind.MERGE)
+    await story.kube.delete(NAMESPACES, corner.name)
+    await corner.gone(ELASTIC_QUOTAS, "quota")
+
+    async def left() -> bool:
+        queues = [*(await story.kube.list(CLUSTER_QUEUES)).items, *(await story.kube.list(LOCAL_QUEUES)).items]
+        return not any(q["metadata"].get("labels", {}).get("stowage.dev/elastic-quota") == corner.name for q in queues)
+
+    await eventually("queues gone", left)
+    await story.kube.patch(PODS, "single", {"metadata": {"finalizers": None}}, corner.name, kind=PatchKind.MERGE)
 
 
 async def test_what_waits_for_a_deleted_quota_says_so_where_the_namespace_has_a_default_queue(site: MakeSite) -> None:

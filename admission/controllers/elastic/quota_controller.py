@@ -239,7 +239,7 @@ class ElasticQuotaController:
         wait = self._deleted.setdefault(namespace, now) + REPLACED - now
         if wait > 0:
             return wait
-        if self._is_queued_otherwise(namespace) or not self._is_named(namespace):
+        if not self._is_released(namespace):
             return await self._clear(namespace)
         queue = self._views.cluster_queues.objects.get(translation.queue_name(namespace))
         counted = {*self._quotas.shared()}
@@ -248,6 +248,15 @@ class ElasticQuotaController:
         if await self._provide(namespace, translation.released_queue(namespace, counted)) is None:
             self._tell_released(namespace)
         return None
+
+    def _is_released(self, namespace: str) -> bool:
+        """Reports whether the namespace's queue goes on without limits, for a workload that names it. In a namespace that is
+        being deleted nothing can be created.
+        """
+        there = self._views.namespaces.objects.get(namespace)
+        if there is None or there.metadata.deletion_timestamp or self._is_queued_otherwise(namespace):
+            return False
+        return self._is_named(namespace)
 
     def _is_queued_otherwise(self, namespace: str) -> bool:
         """Reports whether a job of the namespace that names no queue would be queued."""

@@ -72,6 +72,13 @@ def test_what_the_webhook_would_have_refused_is_not_translated(spec: dict[str, A
     assert caught.value.field == field
 
 
+def test_the_queue_of_a_deleted_quota_has_no_limits_and_goes_on_counting() -> None:
+    queue = convert_queues.cluster_queue(translation.released_queue("team", ["cpu", "memory", GPU]))
+    assert queue.cohort is None
+    wanted = {"cpu": 10**12, "memory": 10**18, GPU: 10**18, "pods": 10**9}
+    assert queue_quotas(queue) == {(FLAVOR, name): Quota(amount) for name, amount in wanted.items()}
+
+
 def known(*quotas: ElasticQuota, sigs: tuple[ElasticQuota, ...] = ()) -> Quotas:
     book = Quotas()
     for resource, each in (*((ELASTIC_QUOTAS, q) for q in quotas), *((SIGS_ELASTIC_QUOTAS, q) for q in sigs)):
