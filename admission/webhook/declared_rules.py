@@ -83,8 +83,9 @@ def _with_rules(hook: dict[str, Any]) -> dict[str, Any]:
     if operations is None:
         return hook
     rules = [_rule(adapter.resource, operations) for adapter in KINDS.declared()]
-    # the template of a set is marked again when it changes
-    rules += [_rule(adapter.resource, ["CREATE", "UPDATE"]) for adapter in SCALED.declared()]
+    # The template of a set is marked again when it changes. Conditions of a webhook for updates read the former object.
+    of_sets = ["UPDATE"] if operations == ["UPDATE"] else ["CREATE", "UPDATE"]
+    rules += [_rule(adapter.resource, of_sets) for adapter in SCALED.declared()]
     if _with_api_defaults(rules) == _with_api_defaults(hook.get("rules") or ()):
         return hook
     return {**hook, "rules": rules}
