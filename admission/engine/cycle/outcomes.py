@@ -245,6 +245,7 @@ class Outcomes:
         """Drops the reservations of a preemptor and its group, which can no longer use them."""
         for key in starting_together(workload):
             self._queues.drop_preemptor(key)
+            self._reservations.drop(key)
         self._requeue_all(workload)
 
     def _release_behind(self, head: Workload) -> None:

@@ -116,7 +116,7 @@ class QueueLines:
 
         The others may be in queues to which that means nothing, while these stand behind another workload.
         """
-        for name in sorted(self._members.keys() & names):
+        for name in sorted(self._members.keys() & names) if self._members else ():
             for key in sorted(self._members[name]):
                 self.requeue_group(self._items[key].workload)
 

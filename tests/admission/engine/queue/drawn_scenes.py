@@ -319,6 +319,19 @@ class Scene:
         return Quota(self.dice.choice((0, 2, 3, 4, 6, 8)) * CPU, *limits)
 
 
+class Evicting(Scene):
+    """A cluster in which every queue may evict, by many priorities."""
+
+    def _queue(self, name: str) -> ClusterQueue:
+        spec, dice = super()._queue(name), self.dice
+        reclaim, within = dice.choice(("Any", "LowerPriority")), dice.choice(WITHIN[1:])
+        preemption = PreemptionPolicy(reclaim, within, spec.preemption.borrow_policy)
+        return replace(spec, stop=StopPolicy.NONE, preemption=preemption)
+
+    def _workload(self) -> Workload:
+        return replace(super()._workload(), priority=self.dice.choice(range(5)))
+
+
 HAPPENS: tuple[Callable[[Scene], None], ...]
 HAPPENS, WEIGHTS = zip(
     (Scene.submit, 22),

@@ -14,7 +14,7 @@ from admission.engine.cycle.cycle import CycleReport
 from admission.engine.decision import Decision, Wait
 from admission.engine.model import ClusterQueue, QueueingStrategy, Quota, StopPolicy
 from admission.world.snapshot import capture_world, decode, from_snapshot
-from tests.admission.engine.queue.drawn_scenes import CYCLES, PLAIN, Scene, brief, describe
+from tests.admission.engine.queue.drawn_scenes import CYCLES, PLAIN, Evicting, Scene, brief, describe
 from tests.admission.engine.quota.test_quota import Formulas
 from tests.budgets import quick
 
@@ -75,9 +75,9 @@ def quotas_of(spec: ClusterQueue, flavor: str) -> Quota:
     return next(quotas, Quota(0))
 
 
-def missed(seed: int, events: int = EVENTS) -> str:
+def missed(seed: int, events: int = EVENTS, kind: type[Scene] = Scene) -> str:
     """Returns what a fresh look decides in this scene at rest, or whom the model lets start; empty if there is nothing."""
-    scene = Scene(seed)
+    scene = kind(seed)
     for _ in range(events):
         scene.step()
         if scene.leaving:
@@ -92,6 +92,17 @@ def missed(seed: int, events: int = EVENTS) -> str:
 @pytest.mark.parametrize("part", range(4))
 def test_at_rest_a_fresh_look_decides_nothing(part: int) -> None:
     assert [why for seed in SHORT[part::4] if (why := missed(seed))] == []
+
+
+def test_at_rest_a_fresh_look_decides_nothing_where_every_queue_may_evict() -> None:
+    """In 54 and 96 a claim that a cycle had dropped still counted against the workloads after it."""
+    assert [why for seed in (*range(quick(6)), 54, 96) if (why := missed(seed, 40, Evicting))] == []
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("part", range(20))
+def test_at_rest_a_fresh_look_decides_nothing_in_very_many_scenes_where_every_queue_may_evict(part: int) -> None:
+    assert [why for seed in LONG[part::20] if (why := missed(seed, 40, Evicting))] == []
 
 
 @pytest.mark.long
