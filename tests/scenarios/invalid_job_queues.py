@@ -271,7 +271,7 @@ SHAPES: tuple[InvalidRow, ...] = (
             (
                 "couldn't assign flavors to pod set main: insufficient quota for cpu in flavor bad, "
                 "previously considered podsets requests (0) + current podset request (9223372036854775807m) > maximum "
-                "capacity (1k)"
+                "capacity (1k); cpu: 9223372036854775807m asked, 32 at most on any host"
             ),
         ),
     ),

@@ -144,7 +144,7 @@ LIMITS: tuple[InvalidRow, ...] = (
         Waits(
             "TopologyPlacementFailed",
             "couldn't assign flavors to pod set main: topology \"bad\" doesn't allow to fit any of 2 pod(s). "
-            f'Total nodes: 2; excluded: resource "{NOBODY_HAS}": 2',
+            f'Total nodes: 2; excluded: resource "{NOBODY_HAS}": 2; {NOBODY_HAS}: 1 asked, 0 at most on any host',
         ),
     ),
     row(

@@ -141,7 +141,7 @@ ROWS: tuple[InvalidRow, ...] = (
             "TopologyPlacementFailed",
             (
                 "couldn't assign flavors to pod set main: topology \"bad\" doesn't allow to fit any of 2 "
-                'pod(s). Total nodes: 1; excluded: resource "cpu": 1'
+                'pod(s). Total nodes: 1; excluded: resource "cpu": 1; cpu: 1 asked, 0 at most on any host'
             ),
         ),
     ),

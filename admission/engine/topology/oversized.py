@@ -11,9 +11,10 @@ from admission.engine.topology.tree.tree import Tree
 def oversized(trees: Sequence[Tree], pod_sets: Iterable[PodSet]) -> str:
     """Returns what pods ask for and no host of these trees has without workloads; empty if a host has each amount.
 
-    A tree that counts whole domains, not hosts, says nothing.
+    A tree that counts whole domains, not hosts, says nothing. Trees without any host say nothing either: what is missing is the
+    hosts, not their size.
     """
-    if not trees or not all(tree.by_node for tree in trees):
+    if not all(tree.by_node for tree in trees) or not any(tree.rows.alive.any() for tree in trees):
         return ""
     found: dict[str, int] = {}
     for pod_set in pod_sets:

@@ -26,15 +26,17 @@ def node(ready: str, **spec: Any) -> pods.Node:
 
 
 @pytest.mark.parametrize(
-    ("given_node", "usable"),
+    ("given_node", "usable", "responds"),
     [
-        pytest.param(node("True"), True, id="ready"),
-        pytest.param(node("Unknown"), False, id="not ready"),
-        pytest.param(node("True", unschedulable=True), False, id="cordoned"),
+        pytest.param(node("True"), True, True, id="ready"),
+        pytest.param(node("Unknown"), False, False, id="not ready"),
+        pytest.param(node("True", unschedulable=True), False, True, id="cordoned"),
     ],
 )
-def test_a_node(given_node: pods.Node, usable: bool) -> None:
-    assert convert_nodes.node(given_node) == model.Node("n", {"rack": "r"}, {"cpu": 3900, "pods": 110}, (), usable)
+def test_a_node(given_node: pods.Node, usable: bool, responds: bool) -> None:
+    assert convert_nodes.node(given_node) == model.Node(
+        "n", {"rack": "r"}, {"cpu": 3900, "pods": 110}, (), usable, responds=responds
+    )
 
 
 def pod(phase: str = "Running", node_name: str = "n", **annotations: str) -> pods.Pod:
