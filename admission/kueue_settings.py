@@ -35,10 +35,10 @@ def _seconds(given: Any) -> Any:
         return duration.seconds(given)
 
 
-def _ip_address(given: str) -> str:
+def _ip_address(text: str) -> str:
     """Raises ValueError unless it is an IP address."""
-    ipaddress.ip_address(given)
-    return given
+    ipaddress.ip_address(text)
+    return text
 
 
 Duration = Annotated[float, BeforeValidator(_seconds), Field(ge=0, le=_TEN_YEARS, allow_inf_nan=False)]

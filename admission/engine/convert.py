@@ -209,8 +209,8 @@ def _gang(w: workloads.Workload) -> model.Gang | None:
     return model.Gang(given.get(GANG_UID, w.metadata.uid), () if joins else together, started, joins, minimum)
 
 
-def _minimum(given: Mapping[str, str]) -> int | None:
-    text = given.get(GANG_LEAST)
+def _minimum(annotations: Mapping[str, str]) -> int | None:
+    text = annotations.get(GANG_LEAST)
     minimum = None if text is None else parse_int32(text)
     if text is not None and (minimum is None or minimum < 1):
         raise InvalidObject(f"metadata.annotations[{GANG_LEAST}]", text, "must be an integer of 32 bits, at least 1")

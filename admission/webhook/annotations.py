@@ -127,15 +127,15 @@ def _unconstrained(at: FieldPath, given: Annotations) -> Errors:
     return [invalid(at.key(names.UNCONSTRAINED_TOPOLOGY), value, "must be a boolean value")]
 
 
-def _group(at: FieldPath, given: Annotations, effective: Annotations, *, exact: bool) -> Errors:
-    name = given.get(names.PODSET_GROUP_NAME)
+def _group(at: FieldPath, annotations: Annotations, effective: Annotations, *, exact: bool) -> Errors:
+    name = annotations.get(names.PODSET_GROUP_NAME)
     if name is None:
         return []
     path = at.key(names.PODSET_GROUP_NAME)
     errors = [invalid(path, name, "must not be a number")] if name.isascii() and name.isdigit() else []
     if not exact:
         slices = (names.SLICE_SIZE, names.SLICE_REQUIRED_TOPOLOGY, names.SLICE_CONSTRAINTS)
-        errors += _not_together_with(path, given, *slices)
+        errors += _not_together_with(path, annotations, *slices)
     if names.PREFERRED_TOPOLOGY not in effective and names.REQUIRED_TOPOLOGY not in effective:
         neither = (
             f"may not be set when neither '{names.PREFERRED_TOPOLOGY}' nor '{names.REQUIRED_TOPOLOGY}' is specified"

@@ -16,12 +16,12 @@ from admission.webhook.template import Template
 from api.requests import asks_for_topology
 
 
-def validate(job: Mapping[str, Any], templates: Sequence[Template], known: QueueLevels | None) -> Errors:
+def validate(job: Mapping[str, Any], templates: Sequence[Template], levels: QueueLevels | None) -> Errors:
     """Returns an error for each such annotation, if the queue or a template has a topology."""
     given = value_at(job, ("metadata", "annotations")) or {}
-    if not (known and known.levels) and not any(asks_for_topology(each.annotations, given) for each in templates):
+    if not (levels and levels.levels) and not any(asks_for_topology(each.annotations, given) for each in templates):
         return []
-    where = f"in ClusterQueue {known.cluster_queue}, whose flavors have a topology" if known and known.levels else ""
+    where = f"in ClusterQueue {levels.cluster_queue}, whose flavors have a topology" if levels and levels.levels else ""
     rule = f"is not supported {where or 'beside a topology request'}: {INSTEAD}"
     return [
         invalid(at.key(key), annotations[key], rule)

@@ -84,8 +84,8 @@ def _keep_additions(template: dict[str, Any], stored: Mapping[str, Any]) -> None
             _put(template, ("spec", key), [*had, *(each for each in present if each not in had)])
 
 
-def _lacking(stored: Mapping[str, Any] | None, given: Mapping[str, Any] | None) -> dict[str, Any]:
-    return {key: value for key, value in (stored or {}).items() if key not in (given or {})}
+def _lacking(stored: Mapping[str, Any] | None, wanted: Mapping[str, Any] | None) -> dict[str, Any]:
+    return {key: value for key, value in (stored or {}).items() if key not in (wanted or {})}
 
 
 def _put(obj: dict[str, Any], place: Iterable[str | int], value: Any) -> None:

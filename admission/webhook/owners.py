@@ -75,10 +75,10 @@ def set_of(pod: Obj) -> ControllerRef | None:
     return ControllerRef(0, (kind.resource.group, kind.resource.kind), name, uid, pod=True) if name else None
 
 
-def queue_of_set(found: ControllerRef, owner: Obj | None) -> str:
+def queue_of_set(owner_ref: ControllerRef, owner: Obj | None) -> str:
     """Returns the queue of a pod's set, as read; empty if another object has its name, or if it has no queue."""
     meta = (owner or {}).get("metadata") or {}
-    same = not found.uid or meta.get("uid") == found.uid
+    same = not owner_ref.uid or meta.get("uid") == owner_ref.uid
     return (meta.get("labels") or {}).get(names.QUEUE_NAME_LABEL, "") if same else ""
 
 

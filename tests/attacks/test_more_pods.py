@@ -66,7 +66,7 @@ def test_no_way_runs_more_pods_than_were_admitted(attempts: list[Attempt]) -> No
 
 @pytest.mark.parametrize("resource", SET_RESOURCES, ids=lambda each: each.kind)
 def test_each_pod_of_a_set_waits_at_a_gate_of_its_own(resource: Any) -> None:
-    """Scaled by hand, by `kubectl scale` or by another template: a pod that names a queue waits, whoever makes it."""
+    """Scaled by hand, by `kubectl scale` or by another template: a pod that names a queue waits, no matter who makes it."""
     owner = {"apiVersion": resource.api_version, "kind": resource.kind, "name": "o", "uid": "u", "controller": True}
     meta = {"name": "p", "namespace": "ns", "labels": {names.QUEUE_NAME_LABEL: "q"}, "ownerReferences": [owner]}
     pod = {"metadata": meta, "spec": {"containers": [{"name": "c"}]}}

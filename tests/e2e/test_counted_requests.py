@@ -118,8 +118,8 @@ def _scheduled(spec: Mapping[str, Any]) -> dict[str, int]:
             name: sum((part.get(name, Fraction(0)) for part in parts), Fraction(0)) for part in parts for name in part
         }
 
-    def larger(one: Sums, other: Sums) -> Sums:
-        return {name: max(one.get(name, Fraction(0)), other.get(name, Fraction(0))) for name in one | other}
+    def larger(sums: Sums, other: Sums) -> Sums:
+        return {name: max(sums.get(name, Fraction(0)), other.get(name, Fraction(0))) for name in sums | other}
 
     total = plus(*(requests(each) for each in spec["containers"]))
     sidecars: Sums = {}

@@ -313,10 +313,10 @@ async def test_the_list_of_what_runs_has_owner_start_and_gpu_hours(opened: Opene
     assert found.errors == []
 
 
-async def in_sight(found: Opened) -> bool:
+async def in_sight(opened: Opened) -> bool:
     """Whether the place that the keyboard is at lies in the picture's window, by the ring that is painted round it."""
     return bool(
-        await found.page.evaluate(
+        await opened.page.evaluate(
             """() => {
               const canvas = document.querySelector('canvas');
               const { width, height } = canvas;

@@ -1,4 +1,4 @@
-"""What runs is what is charged: pods that are bound count until they have ended, whoever owns them and whatever he says."""
+"""What runs is what is charged: bound pods count until they have ended, no matter who owns them and what the owner says."""
 
 from __future__ import annotations
 

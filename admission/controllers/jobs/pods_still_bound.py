@@ -20,17 +20,17 @@ RETRY: Final = 1.0
 """Seconds until a job with such pods is planned again."""
 
 
-def postponed(made: JobPlan, ending: Callable[[str], bool]) -> JobPlan:
+def postponed(plan: JobPlan, ending: Callable[[str], bool]) -> JobPlan:
     """Returns the plan without the actions that have to wait for pods; `ending` reports whether bound pods of the Workload with
     that key have yet to end.
     """
-    if not any(_waits(action, ending) for action in made.actions):
-        return made
-    starts = any(isinstance(action, PatchJob) and _waits(action, ending) for action in made.actions)
-    kept = (action for action in made.actions if not (starts and isinstance(action, PatchChild)))
+    if not any(_waits(action, ending) for action in plan.actions):
+        return plan
+    starts = any(isinstance(action, PatchJob) and _waits(action, ending) for action in plan.actions)
+    kept = (action for action in plan.actions if not (starts and isinstance(action, PatchChild)))
     actions = tuple(action for action in kept if not _waits(action, ending))
-    again = RETRY if made.again_in is None else min(RETRY, made.again_in)
-    return JobPlan(actions, made.events, again, made.note)
+    again = RETRY if plan.again_in is None else min(RETRY, plan.again_in)
+    return JobPlan(actions, plan.events, again, plan.note)
 
 
 def _waits(action: Action, ending: Callable[[str], bool]) -> bool:

@@ -44,14 +44,14 @@ def _narrowed(binding: Obj) -> bool:
     return _matching(spec_of(binding).get("matchResources") or {}) != _matching({})
 
 
-def _matching(given: Obj) -> Obj:
+def _matching(obj: Obj) -> Obj:
     """Returns what a policy or a binding matches, with the defaults of the API server."""
     rules = {
-        key: [{"scope": "*", **rule} for rule in given[key]]
+        key: [{"scope": "*", **rule} for rule in obj[key]]
         for key in ("resourceRules", "excludeResourceRules")
-        if given.get(key)
+        if obj.get(key)
     }
-    rest = {key: value for key, value in given.items() if key not in ("resourceRules", "excludeResourceRules")}
+    rest = {key: value for key, value in obj.items() if key not in ("resourceRules", "excludeResourceRules")}
     return {**_DEFAULTS, **rest, **rules}
 
 

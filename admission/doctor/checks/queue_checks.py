@@ -37,13 +37,13 @@ def _missing_names(view: View) -> Iterator[Finding]:
                 yield Finding(title, what, _with_flavors(view, queue, rules, at, _instead(flavors, own)))
 
 
-def _instead(names: Sequence[str], known: Sequence[str]) -> list[str | None]:
+def _instead(names: Sequence[str], existing: Sequence[str]) -> list[str | None]:
     """Returns for each name itself if it is known, else the most similar known one that is not named yet, else None."""
     chosen: list[str | None] = []
     for name in names:
-        free = [each for each in known if each not in names and each not in chosen]
+        free = [each for each in existing if each not in names and each not in chosen]
         close = difflib.get_close_matches(name, free, 1, _ALIKE)
-        chosen.append(name if name in known else next(iter(close), None))
+        chosen.append(name if name in existing else next(iter(close), None))
     return chosen
 
 

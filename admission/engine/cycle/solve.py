@@ -132,15 +132,22 @@ def _solve(
             refused[key].update(flavors)
 
 
-def _within_quota(ledger: Ledger, found: Nomination, queue: ClusterQueue, now: float, *, empty: bool) -> Nomination:
+def _within_quota(
+    ledger: Ledger, nomination: Nomination, queue: ClusterQueue, now: float, *, empty: bool
+) -> Nomination:
     """Returns the nomination with other places if these leave too little quota for its spare hosts, and there are some."""
-    if not requested_hosts(found.workload) or not found.places:
-        return found
-    requests = placement_requests(found.workload, queue, found.assignment, ledger.flavors, now)
+    if not requested_hosts(nomination.workload) or not nomination.places:
+        return nomination
+    requests = placement_requests(nomination.workload, queue, nomination.assignment, ledger.flavors, now)
     result = within_quota(
-        ledger, found.workload, found.assignment, requests, PlacementResult(found.places, {}), empty=empty
+        ledger,
+        nomination.workload,
+        nomination.assignment,
+        requests,
+        PlacementResult(nomination.places, {}),
+        empty=empty,
     )
-    return replace(found, places=result.assignments) if result.fits else found
+    return replace(nomination, places=result.assignments) if result.fits else nomination
 
 
 # ---- flavors of each

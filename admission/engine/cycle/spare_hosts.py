@@ -144,13 +144,13 @@ def quota_shortage(ledger: Ledger, nominations: tuple[Nomination, ...]) -> tuple
     return None
 
 
-def lacking(ledger: Ledger, found: Nomination) -> str:
+def lacking(ledger: Ledger, nomination: Nomination) -> str:
     """Returns why there would be fewer spare hosts than requested if the workload started now; empty if there are enough."""
-    if not requested_hosts(found.workload):
+    if not requested_hosts(nomination.workload):
         return ""
     with ledger.trial():
-        ledger.charge(found.workload, found.admission())
-        return hold(ledger, found.workload.key)
+        ledger.charge(nomination.workload, nomination.admission())
+        return hold(ledger, nomination.workload.key)
 
 
 def owner(workload: Workload, key: str) -> Workload:

@@ -327,5 +327,5 @@ def _cost(movers: Sequence[Mover]) -> MoveCost:
     return sum(mover.weight for mover in movers), len(movers)
 
 
-def _sum(one: MoveCost, other: MoveCost) -> MoveCost:
-    return one[0] + other[0], one[1] + other[1]
+def _sum(sums: MoveCost, other: MoveCost) -> MoveCost:
+    return sums[0] + other[0], sums[1] + other[1]

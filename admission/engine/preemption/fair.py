@@ -231,11 +231,11 @@ class _Targets:
         queue = node if self.waiting(node) else self._next(node)
         return None if queue is None else self._left[queue][-1]
 
-    def _is_before(self, one: QuotaNode, other: QuotaNode) -> bool:
+    def _is_before(self, node: QuotaNode, other: QuotaNode) -> bool:
         """Reports whether the next candidate below the one node comes before that below the other."""
-        mine, theirs = self._next_candidate(one), self._next_candidate(other)
+        mine, theirs = self._next_candidate(node), self._next_candidate(other)
         if mine is None or theirs is None:
-            return (mine is None, one.name) < (theirs is None, other.name)
+            return (mine is None, node.name) < (theirs is None, other.name)
         return rank(self._context, mine) < rank(self._context, theirs)
 
     def _eligible_queue(self, node: QuotaNode) -> bool:

@@ -312,10 +312,10 @@ class BoundUsage:
                 yield f"bound pods of {key} are charged {have} beyond its reservation, they use {want}"
 
 
-def _covers(one: Excess, other: Excess) -> bool:
-    """Reports whether `one` charges at least as much to the same queue."""
-    same = one.payer.cluster_queue == other.payer.cluster_queue
-    return same and all(one.amounts.get(fr, 0) >= amount for fr, amount in other.amounts.items())
+def _covers(excess: Excess, other: Excess) -> bool:
+    """Reports whether `excess` charges at least as much to the same queue."""
+    same = excess.payer.cluster_queue == other.payer.cluster_queue
+    return same and all(excess.amounts.get(fr, 0) >= amount for fr, amount in other.amounts.items())
 
 
 def _total(amounts: Iterable[Sums]) -> Sums:
@@ -330,9 +330,9 @@ def _has(flavor: Flavor | None, labels: Mapping[str, str]) -> bool:
     return flavor is not None and all(labels.get(key) == value for key, value in flavor.node_labels.items())
 
 
-def _sum(one: Sums, other: Sums, sign: int) -> dict[FlavorResource, int]:
+def _sum(sums: Sums, other: Sums, sign: int) -> dict[FlavorResource, int]:
     """Returns the sums without zeros."""
-    total = dict(one)
+    total = dict(sums)
     for fr, amount in other.items():
         total[fr] = total.get(fr, 0) + sign * amount
     return {fr: amount for fr, amount in total.items() if amount}

@@ -299,9 +299,9 @@ def usage_by_host(admission: Admission) -> dict[str, Sums]:
     return {host: sums for host, sums in found.items() if sums}
 
 
-def _sum(one: Sums, other: Sums, sign: int) -> dict[FlavorResource, int]:
+def _sum(sums: Sums, other: Sums, sign: int) -> dict[FlavorResource, int]:
     """Returns the sums without zeros."""
-    total = dict(one)
+    total = dict(sums)
     for fr, amount in other.items():
         total[fr] = total.get(fr, 0) + sign * amount
     return {fr: amount for fr, amount in total.items() if amount}

@@ -211,7 +211,7 @@ def test_pods_that_are_done_give_quota_back_and_keep_their_places() -> None:
     ],
 )
 def test_reclaimable_pods_never_exceed_the_pod_set(count: int, reclaims: bool, charged: int) -> None:
-    """A count that cannot be true releases nothing, whoever wrote it; neither does any count where the setting is off."""
+    """A count that cannot be true releases nothing, no matter who wrote it; neither does any count where the setting is off."""
     got = {"name": "main", "count": 4, "flavors": {"cpu": "f"}, "resourceUsage": {"cpu": "4"}}
     status = {
         "conditions": [condition(QUOTA_RESERVED)],

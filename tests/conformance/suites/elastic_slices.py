@@ -68,19 +68,19 @@ def _ensured(case: Json) -> None:
         assert left is None or is_true(Workload.from_wire(left).status.conditions, names.FINISHED)
 
 
-def _elastic(given: Json) -> Json:
+def _elastic(case: Json) -> Json:
     """The job as one that may be resized, with the pods that the case has it ask for; its Workloads in a namespace."""
-    [pod_set] = given.get("jobPodSets") or [{"count": 1, "template": given["job"]["spec"]["template"]}]
+    [pod_set] = case.get("jobPodSets") or [{"count": 1, "template": case["job"]["spec"]["template"]}]
     job_meta = {
-        **given["job"]["metadata"],
+        **case["job"]["metadata"],
         "namespace": "ns",
         "labels": {names.QUEUE_NAME_LABEL: "lq"},
         "annotations": {names.ELASTIC_JOB: "true"},
     }
-    workloads = [_in_namespace(workload) for workload in given.get("workloads") or ()]
+    workloads = [_in_namespace(workload) for workload in case.get("workloads") or ()]
     held = any(workload.get("status", {}).get("admission") for workload in workloads)
     spec = {"parallelism": pod_set["count"], "suspend": not held, "template": pod_set["template"]}
-    return {"job": {**given["job"], "metadata": job_meta, "spec": spec}, "workloads": workloads}
+    return {"job": {**case["job"], "metadata": job_meta, "spec": spec}, "workloads": workloads}
 
 
 def _in_namespace(workload: Json) -> Json:
@@ -106,8 +106,8 @@ def _latest(case: Json) -> None:
     assert (current.metadata.name if current else "") == case["want"]["want"]
 
 
-def _slices(given: Json) -> Slices:
-    return slices_of([_admitted(Workload.from_wire(workload)) for workload in given.get("workloads") or ()])
+def _slices(case: Json) -> Slices:
+    return slices_of([_admitted(Workload.from_wire(workload)) for workload in case.get("workloads") or ()])
 
 
 def _age(workload: Workload) -> tuple[str, str]:

@@ -169,16 +169,16 @@ class _Reconciliation:
         return LifecycleRules(rules, None if kept is None else seconds(kept), legacy)
 
 
-def _pods_ready(given: Json | None) -> PodsReadyRules | None:
-    if given is None:
+def _pods_ready(settings: Json | None) -> PodsReadyRules | None:
+    if settings is None:
         return None
-    recovery = given.get("recoveryTimeout")
+    recovery = settings.get("recoveryTimeout")
     backoff = RequeueBackoff(
-        given.get("requeuingBackoffBaseSeconds", 60),
-        seconds(given.get("requeuingBackoffMaxDuration", "1h0m0s")),
-        given.get("requeuingBackoffLimitCount"),
+        settings.get("requeuingBackoffBaseSeconds", 60),
+        seconds(settings.get("requeuingBackoffMaxDuration", "1h0m0s")),
+        settings.get("requeuingBackoffLimitCount"),
     )
-    return PodsReadyRules(seconds(given.get("timeout", "0s")), seconds(recovery) if recovery else None, backoff)
+    return PodsReadyRules(seconds(settings.get("timeout", "0s")), seconds(recovery) if recovery else None, backoff)
 
 
 def _shown(workload: Json | None) -> Any:

@@ -117,14 +117,14 @@ def evenly_at_most(spread: Sequence[Spread], fit: Ints, scopes: Ints, size: int,
     return bound.astype(np.int64)
 
 
-def _permitted(one: Spread, hold: Ints, home: Ints, size: int, closed: bool) -> Ints:
+def _permitted(spread: Spread, hold: Ints, home: Ints, size: int, closed: bool) -> Ints:
     """Returns the most pods that each domain may get, given what it can hold and the scope in which it lies."""
-    pods, known = one.domains()
+    pods, known = spread.domains()
     known &= home < size
     fewest = np.full(size + 1, _MANY)
     np.minimum.at(fewest, home[known], (pods + hold)[known])
     if closed:
-        fewest[np.bincount(home[known], minlength=size + 1) < max(1, one.term.min_domains)] = 0
+        fewest[np.bincount(home[known], minlength=size + 1) < max(1, spread.term.min_domains)] = 0
     else:
         # The gang leaves the domains of other scopes as they are.
         there = np.full(size + 1, _MANY)
@@ -132,8 +132,8 @@ def _permitted(one: Spread, hold: Ints, home: Ints, size: int, closed: bool) -> 
         least = int(np.argmin(there))
         others = np.full(size + 1, there[least])
         others[least] = np.delete(there, least).min(initial=_MANY)
-        fewest = np.minimum(fewest, others) if int(known.sum()) >= max(1, one.term.min_domains) else fewest * 0
-    return np.clip(fewest[home] + one.term.max_skew - pods, 0, hold)
+        fewest = np.minimum(fewest, others) if int(known.sum()) >= max(1, spread.term.min_domains) else fewest * 0
+    return np.clip(fewest[home] + spread.term.max_skew - pods, 0, hold)
 
 
 def evenly(spread: Sequence[Spread], fit: Ints, order: Ints, count: int) -> tuple[Ints, int]:

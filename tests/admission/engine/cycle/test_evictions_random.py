@@ -220,14 +220,14 @@ def begun(made: RandomEvictionCase) -> EvictionHistory:
     return begun_as(EvictionHistory, made)
 
 
-def begun_as(kind: type[H], made: RandomEvictionCase) -> H:
+def begun_as(kind: type[H], case: RandomEvictionCase) -> H:
     """All have come, in a history of this kind."""
     world = World(now=START)
-    world.sharing = FairSharingRules() if made.fair else None
-    for event in (*made.flavors, *made.queues):
+    world.sharing = FairSharingRules() if case.fair else None
+    for event in (*case.flavors, *case.queues):
         world.apply(event)
-    life = kind(world, made.delay)
-    for wave in made.waves:
+    life = kind(world, case.delay)
+    for wave in case.waves:
         life.come(wave)
         life.cycles(1)
     return life

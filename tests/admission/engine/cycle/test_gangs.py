@@ -62,9 +62,9 @@ def with_minimum(member: Workload, minimum: int) -> Workload:
     return replace(member, pod_sets=(least,), gang=replace(of, minimum=minimum))
 
 
-def started(made: Cluster) -> dict[str, int]:
+def started(cluster: Cluster) -> dict[str, int]:
     """Pods by gang."""
-    return {key: sum(p.count for p in found.pod_sets) for key, found in made.ledger.admissions.items()}
+    return {key: sum(p.count for p in found.pod_sets) for key, found in cluster.ledger.admissions.items()}
 
 
 @pytest.mark.parametrize(

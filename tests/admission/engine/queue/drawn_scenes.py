@@ -357,13 +357,14 @@ def brief(decision: Decision) -> str:
             return f"{type(decision).__name__} {decision.workload} {getattr(decision, 'reason', '')}"
 
 
-def describe(one: Workload) -> str:
+def describe(workload: Workload) -> str:
     """The workload in a few words."""
-    (pod_set,) = one.pod_sets
+    (pod_set,) = workload.pod_sets
     topology = pod_set.topology and (pod_set.topology.required or pod_set.topology.preferred)
     extras = {
-        "min": pod_set.min_count, "at": topology, "gang": one.gang and one.gang.together, "replaces": one.replaces,
-        "gated": one.gated, "limit": one.time_limit, "blocked": one.blocked, "later": one.not_before,
+        "min": pod_set.min_count, "at": topology, "gang": workload.gang and workload.gang.together,
+        "replaces": workload.replaces, "gated": workload.gated, "limit": workload.time_limit,
+        "blocked": workload.blocked, "later": workload.not_before,
     }  # fmt: skip
-    size = f"{pod_set.count}x{pod_set.requests['cpu'] // CPU} in {one.queue}>{one.cluster_queue} p{one.priority}"
-    return f"{one.key} {size} { ({name: value for name, value in extras.items() if value}) }"
+    size = f"{pod_set.count}x{pod_set.requests['cpu'] // CPU} in {workload.queue}>{workload.cluster_queue} p{workload.priority}"
+    return f"{workload.key} {size} { ({name: value for name, value in extras.items() if value}) }"

@@ -42,8 +42,8 @@ def flavor() -> Event:
     return Flavor("any")
 
 
-def started(made: World) -> list[str]:
-    return [decision.workload for decision in made.cycle().decisions if isinstance(decision, Admit)]
+def started(cluster: World) -> list[str]:
+    return [decision.workload for decision in cluster.cycle().decisions if isinstance(decision, Admit)]
 
 
 def finish(made: World, key: str) -> None:

@@ -46,15 +46,15 @@ class Lost:
 Hosts = Mapping[str, tuple[str, int]]
 
 
-def ways(hosts: Hosts, free: Mapping[str, int], one: Lost) -> Iterator[dict[str, int]]:
-    count = sum(one.lost)
-    for numbers in product(*(range(min(count, free[name] // one.cpus) + 1) for name in hosts)):
+def ways(hosts: Hosts, free: Mapping[str, int], lost: Lost) -> Iterator[dict[str, int]]:
+    count = sum(lost.lost)
+    for numbers in product(*(range(min(count, free[name] // lost.cpus) + 1) for name in hosts)):
         inside = {hosts[name][0] for name, number in zip(hosts, numbers, strict=True) if number}
         if sum(numbers) != count:
             continue
-        if one.required and len(inside | ({"r0"} if one.kept else set())) > 1:
+        if lost.required and len(inside | ({"r0"} if lost.kept else set())) > 1:
             continue
-        yield {name: free[name] - number * one.cpus for name, number in zip(hosts, numbers, strict=True)}
+        yield {name: free[name] - number * lost.cpus for name, number in zip(hosts, numbers, strict=True)}
 
 
 def fits(hosts: Hosts, every: list[Lost]) -> bool:
