@@ -2,8 +2,9 @@
 
 The pods of a gang that requires one rack keep running when a label moves a node to another rack; nothing is evicted. The
 condition TopologyKept turns False and names the domains, and one event is recorded. The next start places the workload by the
-labels of that time. Changes of topology labels trigger it, also of a node that is deleted and created again, and so does a new
-leadership, which checks every running workload once. Each workload is a key of its own, so no check occupies the loop for long.
+labels of that time. Changes of topology labels trigger it, also of a node that comes back after it was deleted or not ready,
+and so does a new leadership, which checks every running workload once. Each workload is a key of its own, so no check
+occupies the loop for long.
 """
 
 from __future__ import annotations
@@ -35,8 +36,8 @@ from api.workloads import Workload
 _NODES: Final = ""
 # Nodes are often relabelled in groups and label by label, so wait until the labels have settled.
 _SETTLE: Final = 1.0
-# The number of deleted nodes whose labels are remembered: they may be created again.
-_MOST_DELETED: Final = 1024
+# The number of nodes that are deleted or not ready whose labels are remembered: they may come back.
+_MOST_AWAY: Final = 1024
 # The number of domains that a message names.
 _NAMED: Final = 8
 
@@ -55,7 +56,7 @@ class RelabelledController:
         self._kube, self._views, self._ledger, self._recorder, self._now = kube, views, ledger, recorder, now
         self.reconciler = Reconciler("required topology", self._reconcile, workers=1)
         self._relabelled: set[str] = set()
-        self._deleted: LRUCache[str, Node] = LRUCache(_MOST_DELETED)
+        self._away: LRUCache[str, Node] = LRUCache(_MOST_AWAY)
         views.nodes.add_handler(self._node_changed)
         views.workloads.add_handler(self._workload_changed)
 
@@ -63,11 +64,14 @@ class RelabelledController:
 
     def _node_changed(self, change: Change[Node]) -> None:
         new, old = change.object, change.old
-        if change.type is ChangeType.DELETED:
-            self._deleted[new.key] = new
+        # No tree has the host of a deleted node or of one that is not ready, so nothing can be said of its pods: its labels are
+        # compared with its last ones once the node is back.
+        if change.type is ChangeType.DELETED or not _usable(new):
+            last = new if change.type is ChangeType.DELETED else old
+            if last is not None and _usable(last):
+                self._away[new.key] = last
             return
-        if old is None:
-            old = self._deleted.pop(new.key, None)
+        old = self._away.pop(new.key, old)
         if old is None or old.metadata.labels == new.metadata.labels:
             return
         if self._levels(old) != self._levels(new):
@@ -109,6 +113,10 @@ class RelabelledController:
         answer = await patch_unless_gone(self._kube, self._views, workload, status)
         if answer is not None and text and (before is None or before.status == "True"):
             self._recorder.record(ref_to(WORKLOADS, answer), "Warning", "NodesRelabelled", text)
+
+
+def _usable(node: Node) -> bool:
+    return node.ready and not node.spec.unschedulable
 
 
 def _text(broken: Iterable[BrokenLevel]) -> str:

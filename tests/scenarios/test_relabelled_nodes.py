@@ -76,6 +76,20 @@ async def test_a_node_that_is_made_anew_at_once_in_another_rack_is_seen(site: Ma
     assert "b1/r2 (1 pods)" in found.message
 
 
+async def test_a_node_that_comes_back_in_another_rack_is_seen_when_it_is_ready(site: MakeSite) -> None:
+    """Nobody knows the place of its pods while it is not ready."""
+    here = site("back-elsewhere")
+    await here.open({"b1": {"r1": 2, "r2": 1}})
+    await here.submit(patient(here.job("gang", 2, {REQUIRE_TOPOLOGY: RACK}, gpus=4)))
+    await here.running("gang", 2)
+    name = "back-elsewhere-b1-r1-0"
+    await here.change(NODES, name, {"spec": {"unschedulable": True}}, cluster=True)
+    await relabel(here, name, "r2")
+    await here.change(NODES, name, {"spec": {"unschedulable": None}}, cluster=True)
+    condition = await eventually("the Workload says so", lambda: said(here, "False"))
+    assert "b1/r2 (1 pods)" in condition.message
+
+
 async def stopped(here: Site) -> bool:
     return not await here.pods("gang")
 
