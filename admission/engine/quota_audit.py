@@ -7,10 +7,10 @@ which compares the sums, adds and subtracts the admissions that came and went me
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from admission.engine.journal import Journal
-from admission.engine.model import ClusterQueue, FlavorResource
+from admission.engine.model import Admission, ClusterQueue, FlavorResource
 from admission.engine.quota.bound import BoundUsage
 from admission.engine.quota.reserved import ReservedQuota
 from admission.engine.quota.tree import QuotaTree, outside_usage
@@ -45,9 +45,13 @@ def wrong_quota(
     sums.add_reserved(reserved)
     sums.add_bound(bound)
     yield list(sums.wrong(quota, by_priority))
-    admissions = {key: one.admission for key, one in there.items()}
-    yield list(reserved.differences(admissions))
-    yield list(bound.differences(admissions, allocations.pods))
+    yield list(reserved.differences(_admissions(there)))
+    yield list(bound.differences(_admissions(there), allocations.pods))
+
+
+def _admissions(allocations: Mapping[str, Allocation]) -> dict[str, Admission]:
+    """Returns the admissions of this moment: each part of an audit needs its own."""
+    return {key: allocation.admission for key, allocation in allocations.items()}
 
 
 class _AdmittedUsage:
