@@ -29,7 +29,10 @@ def contradiction(
             return Reason.MISCONFIGURED, f"spec.podSets[{index}].template.spec.nodeName: {node}: {text}"
     key = _exclusive(workload)
     if key is not None and (any(map(_asks, workload.spec.pod_sets)) or topology_possible()):
-        return Reason.MISCONFIGURED, f"annotation {key} is not supported with a topology: {INSTEAD}"
+        return (
+            Reason.MISCONFIGURED,
+            f"annotation {key} is not supported with a topology: {INSTEAD}, and create it again",
+        )
     return None
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from api.kube.resources import JOBSETS, LEADER_WORKER_SETS, NAMESPACES, WORKLOADS
+from api.kube.resources import JOBS, JOBSETS, LEADER_WORKER_SETS, NAMESPACES, WORKLOADS
 from api.meta import find_condition
 from api.names import (
     JOBSET_EXCLUSIVE_TOPOLOGY,
@@ -49,14 +49,23 @@ async def told(here: Site, key: str) -> bool:
     )
 
 
-async def test_a_jobset_that_is_older_than_its_queue_waits_until_it_lets_its_own_placement_go(site: MakeSite) -> None:
+async def gone(here: Site) -> bool:
+    return not (await here.kube.list(JOBSETS, here.name)).items and not (await here.kube.list(JOBS, here.name)).items
+
+
+async def test_a_jobset_that_is_older_than_its_queue_waits_until_it_is_made_without_its_own_placement(
+    site: MakeSite,
+) -> None:
+    """Its child Jobs keep the annotation that they were created with."""
     here = site("exclusive-jobset")
     await here.make(NAMESPACES, {"metadata": {"name": here.name}})
     jobset = here.jobset("js", {"w": (2, 2)}, {JOBSET_EXCLUSIVE_TOPOLOGY: RACK})
     await here.submit_jobset(jobset)
     await here.open({"b1": {"r1": 1, "r2": 1}})
     await eventually("the Workload says so", lambda: told(here, JOBSET_EXCLUSIVE_TOPOLOGY))
-    await here.change(JOBSETS, "js", {"metadata": {"annotations": {JOBSET_EXCLUSIVE_TOPOLOGY: None}}})
+    await here.remove(JOBSETS, "js")
+    await eventually("the JobSet is gone", lambda: gone(here))
+    await here.submit_jobset(here.jobset("js", {"w": (2, 2)}, {}))
     await here.running("js", 4, jobset=True)
 
 
