@@ -124,6 +124,8 @@ ALLOWED = [
     *_each(WEBHOOK, ("create", "patch"), "events", namespace="a"),
     *_each(WEBHOOK, ("get",), "jobs", group="batch", namespace="a"),
     *_each(WEBHOOK, ("get",), "jobsets", group="jobset.x-k8s.io", namespace="a"),
+    *_each(WEBHOOK, ("get",), "deployments", "replicasets", "statefulsets", group="apps", namespace="a"),
+    *_each(WEBHOOK, ("get",), "leaderworkersets", group="leaderworkerset.x-k8s.io", namespace="a"),
     *(
         right
         for adapter in DECLARED
