@@ -20,6 +20,7 @@ from admission.webhook import marks
 from admission.webhook.declared_rules import OPERATIONS
 from admission.webhook.endpoints import MUTATE_DECLARED, MUTATING, NOTICE_UNMANAGED, VALIDATE_DECLARED, VALIDATING
 from api import names
+from api.cel import compile_cel
 from api.manifests import read, read_one
 from api.names import ADMISSION_GATE, ELASTIC_GATE, TOPOLOGY_GATE
 from hack import runtime_lock
@@ -178,8 +179,37 @@ def test_strangers_never_depend_on_us(verb: str) -> None:
 def test_updates_of_pods_with_any_of_our_gates_or_marks_are_reviewed() -> None:
     """By label where there is one; else the API server looks for each gate and annotation by its name."""
     (hook,) = (hook for hook in hooks("validating") if hook["name"] == "vpod-marked.stowage.dev")
-    told = " ".join(condition["expression"] for condition in hook["matchConditions"])
+    (told,) = (each["expression"] for each in hook["matchConditions"] if each["name"].startswith("names-a-workload"))
     assert set(re.findall(r"'(kueue[^']*)'", told)) == {*marks.GATES, *marks.IDENTITY}
+
+
+MANAGED_POD = {"labels": {names.MANAGED_LABEL: "true"}}
+POD_OF_A_SET = {"annotations": {names.POD_SUSPENDING_PARENT: "statefulset"}}
+
+
+@pytest.mark.parametrize("name", ["vpod", "vpod-of-a-job", "vpod-marked"])
+@pytest.mark.parametrize(
+    ("metadata", "key", "reviewed"),
+    [
+        pytest.param({}, "example.com/address", False, id="others-annotation"),
+        pytest.param(MANAGED_POD, "example.com/address", True, id="of-a-managed-pod"),
+        pytest.param(POD_OF_A_SET, "example.com/address", True, id="of-a-sets-pod"),
+        pytest.param({}, names.POD_SUSPENDING_PARENT, True, id="becomes-a-sets-pod"),
+        *(pytest.param({}, key, True, id=key.rpartition("/")[2]) for key in marks.IDENTITY),
+    ],
+)
+def test_annotations_of_others_on_pods_of_jobs_need_no_webhook(
+    name: str, metadata: Doc, key: str, reviewed: bool
+) -> None:
+    """A network or a kubelet writes its own: what was admitted runs and ends without the webhook."""
+    (hook,) = (hook for hook in hooks("validating") if hook["name"] == f"{name}.stowage.dev")
+    (told,) = (each["expression"] for each in hook["matchConditions"] if each["name"] == "changes-what-we-judge")
+    old: Doc = {"metadata": {"name": "p", **metadata}, "spec": {}}
+    new = {**old, "metadata": {**old["metadata"], "annotations": {**metadata.get("annotations", {}), key: ""}}}
+    condition = compile_cel(told)
+    assert condition({"object": new, "oldObject": old}) is reviewed
+    assert condition({"object": old, "oldObject": new}) is reviewed
+    assert condition({"object": new, "oldObject": new}) is False
 
 
 def test_names_of_webhooks_are_unique() -> None:
