@@ -414,8 +414,8 @@ async def test_a_job_whose_gang_goes_back_again_and_again_spends_nothing_of_its_
     spec = {"minMember": 3, "scheduleTimeoutSeconds": 2}
     await here.make(POD_GROUPS, {"metadata": {"name": "g", "namespace": here.name}, "spec": spec})
     resource, job = a_gang(here, "Job", {GANG_LABEL: "g"}, {}, 3)
-    # A gate of another client: Stowage opens its own, and the pods are never bound.
-    job["spec"]["template"]["spec"]["schedulingGates"] = [{"name": "example.com/never-opened"}]
+    # Stowage opens its gates, and no scheduler binds the pods.
+    job["spec"]["template"]["spec"]["schedulerName"] = NOBODY
     await here.make(resource, job)
 
     async def stops() -> int:
