@@ -381,7 +381,9 @@ def plain_pods(shared: Shared, known: GangParts) -> PodParts:
         lambda change: pods.namespace_changed(change.key, exists=change.type is not ChangeType.DELETED)
     )
     views.namespaces.add_handler(lambda change: sets.namespace_changed(change.key))
-    pod_groups = PodGroupController(shared.writer, known.pods, known.pod_groups, views.workloads)
+    pod_groups = PodGroupController(
+        shared.writer, known.pods, known.pod_groups, views.workloads, claim_problem=views.volumes.claim_problem
+    )
     part = ProcessPart(
         (*known.informers, *of_kind.values()),
         (

@@ -39,7 +39,7 @@ from admission.controllers.pods.gang import (
     stopped,
 )
 from admission.controllers.pods.gang_limit import BindLimit
-from admission.controllers.pods.held_members import LOOK_AGAIN, held_by, in_words
+from admission.controllers.pods.held_members import LOOK_AGAIN, held_members, looks_again, short_of_members
 from admission.controllers.pods.pod_plan import RULES, plan
 from admission.controllers.pods.replacements import with_shortage
 from admission.controllers.pods.sakkara_unit import ExactUnit, unit_of
@@ -76,9 +76,9 @@ class _Gang:
     ) -> None:
         self._terms, self._late_workloads = terms, late_workloads
         self._context, self._now = context, now
-        held = {pod.key: why for pod in unit.pods if (why := held_by(pod, context)) is not None}
+        held = held_members(unit.pods, context.claim_problem)
         self._held_by = list(held.values())
-        self._looks_again = any(pod.key in held and not pod.foreign_gate for pod in unit.pods)
+        self._looks_again = looks_again(unit.pods, held)
         self._unit = (
             unit.only([pod for pod in unit.pods if pod.key not in held]) if len(held) < len(unit.pods) else unit
         )
@@ -164,8 +164,7 @@ class _Gang:
 
     def _shortage(self) -> str | None:
         free = 0 if self._all_held else sum(pod.lasting and not pod.succeeded for pod in self._unit.pods)
-        why = shortage(free, self._terms)
-        return why if why is None or not self._held_by else f"{why} that nothing else holds: {in_words(self._held_by)}"
+        return short_of_members(free, self._held_by, self._terms)
 
     @staticmethod
     def _wait(why: str) -> PodGroupPlan:

@@ -6,10 +6,10 @@ cannot be bound. It joins once nothing holds it. Pure; part of `gangs`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from typing import Final
 
-from admission.controllers.jobs.context import JobContext
+from admission.controllers.pods.gang import GangTerms, shortage
 from admission.controllers.volumes.pod_claims import volumes_of
 from admission.integrations.pod import QueuedPod
 from api.meta import object_key
@@ -18,15 +18,36 @@ LOOK_AGAIN: Final = 5.0
 """Seconds until a gang with a claim that has no volume is looked at again."""
 _SHOWN: Final = 3
 
+ClaimProblem = Callable[[str], str | None]
+"""As `JobContext.claim_problem`."""
 
-def held_by(pod: QueuedPod, context: JobContext) -> str | None:
+
+def held_members(pods: Iterable[QueuedPod], claim_problem: ClaimProblem) -> dict[str, str]:
+    """Returns what holds the held members, by pod key."""
+    return {pod.key: why for pod in pods if (why := _held_by(pod, claim_problem)) is not None}
+
+
+def short_of_members(count: int, held: Sequence[str], terms: GangTerms) -> str | None:
+    """Returns why a gang waits if nothing holds `count` members and something holds others; None if it has enough."""
+    why = shortage(count, terms)
+    return (
+        why if why is None or not held or terms.minimum is None else f"{why} that nothing else holds: {_in_words(held)}"
+    )
+
+
+def looks_again(pods: Iterable[QueuedPod], held: Container[str]) -> bool:
+    """Reports whether a claim holds a pod, whose changes no watch tells."""
+    return any(pod.key in held and not pod.foreign_gate for pod in pods)
+
+
+def _held_by(pod: QueuedPod, claim_problem: ClaimProblem) -> str | None:
     """Returns what holds a member that Stowage has not started, or None."""
     if not pod.gated or not pod.lasting:
         return None
     if pod.foreign_gate:
         return f"pod {pod.metadata.name} has the scheduling gate {pod.foreign_gate}"
     for key in _claims(pod):
-        if (why := context.claim_problem(key)) is not None:
+        if (why := claim_problem(key)) is not None:
             return f"pod {pod.metadata.name}: {why}"
     return None
 
@@ -39,6 +60,6 @@ def _claims(pod: QueuedPod) -> Sequence[str]:
     return [object_key(pod.metadata.namespace, name) for name in named if isinstance(name, str)]
 
 
-def in_words(reasons: Sequence[str]) -> str:
+def _in_words(reasons: Sequence[str]) -> str:
     """Returns the reasons as one text, which names the first few."""
     return "; ".join(reasons[:_SHOWN]) + (f"; and {len(reasons) - _SHOWN} more" if len(reasons) > _SHOWN else "")

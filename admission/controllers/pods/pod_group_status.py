@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-from admission.controllers.pods.gang import GangTerms, backoff_message, shortage
+from admission.controllers.pods.gang import GangTerms, backoff_message
+from admission.controllers.pods.held_members import short_of_members
 from admission.integrations.pod import QueuedPod
 from api.groups import Phase, PodGroupStatus
 from api.meta import Condition, find_condition, is_true, object_key, rfc3339, set_condition
@@ -14,9 +15,14 @@ from api.workloads import Workload
 
 
 def next_status(
-    old: PodGroupStatus, pods: Sequence[QueuedPod], workload: Workload | None, terms: GangTerms, now: float
+    old: PodGroupStatus,
+    pods: Sequence[QueuedPod],
+    workload: Workload | None,
+    terms: GangTerms,
+    now: float,
+    held: Mapping[str, str] | None = None,
 ) -> PodGroupStatus:
-    """Returns the updated status; `now` is in epoch seconds."""
+    """Returns the updated status; `now` is in epoch seconds, `held` says what holds members, by pod key."""
     there = [pod for pod in pods if not pod.deleted or pod.bound]
     phases = Counter(pod.phase for pod in there)
     counts = {
@@ -25,7 +31,8 @@ def next_status(
         "succeeded": phases["Succeeded"],
         "failed": phases["Failed"],
     }
-    short = shortage(sum(pod.counts for pod in there), terms)
+    held = held or {}
+    short = short_of_members(sum(pod.counts and pod.key not in held for pod in there), list(held.values()), terms)
     update: dict[str, object] = {**counts, "phase": _phase(old, there, counts, workload, terms, short)}
     if there:
         first = min(there, key=lambda pod: (pod.created, pod.metadata.name))

@@ -18,6 +18,7 @@ from pydantic import ValidationError
 from admission.controllers.caches import InformerView
 from admission.controllers.creation import create_unless_present
 from admission.controllers.pods.gang import GangTerms, is_gang, stopped, terms_of
+from admission.controllers.pods.held_members import LOOK_AGAIN, ClaimProblem, held_members, looks_again
 from admission.controllers.pods.pod_group_status import next_status
 from admission.controllers.pods.pod_indexes import BY_GROUP, PodView, group_keys
 from admission.controllers.pods.sakkara_groups import SakkaraGroups
@@ -133,7 +134,7 @@ def _changes_spec(change: Change[dict[str, Any]]) -> bool:
 
 
 class PodGroupController:
-    """Reconciles PodGroups; it runs on the leader only."""
+    """Reconciles PodGroups; it runs on the leader only. `claim_problem` is as in JobContext."""
 
     def __init__(
         self,
@@ -142,9 +143,11 @@ class PodGroupController:
         groups: PodGroups,
         workloads: InformerView[Workload],
         *,
+        claim_problem: ClaimProblem = lambda key: None,
         wall: Callable[[], float] = time.time,
     ) -> None:
         self._kube, self._pods, self._groups, self._workloads, self._wall = kube, pods, groups, workloads, wall
+        self._claim_problem = claim_problem
         self._single: dict[str, float] = {}
         # Few workers, so that starting pods takes precedence at a busy API server.
         self.queue = Reconciler("pod groups", self.reconcile, workers=2)
@@ -184,8 +187,9 @@ class PodGroupController:
         if found is None:
             await self._create(key, terms)
             return None
-        await self._write_status(*found, pods, terms)
-        return None
+        held = held_members(pods, self._claim_problem)
+        await self._write_status(*found, pods, terms, held)
+        return LOOK_AGAIN if looks_again(pods, held) else None
 
     async def _without_pods(self, key: str, resource: Resource, group: PodGroup) -> float | None:
         """Deletes a PodGroup that Stowage created, once its pods and its recorded backoff are gone; a user's stays."""
@@ -218,10 +222,15 @@ class PodGroupController:
         await create_unless_present(self._kube, POD_GROUPS, made)
 
     async def _write_status(
-        self, resource: Resource, group: PodGroup, pods: Sequence[QueuedPod], terms: GangTerms
+        self,
+        resource: Resource,
+        group: PodGroup,
+        pods: Sequence[QueuedPod],
+        terms: GangTerms,
+        held: Mapping[str, str] | None = None,
     ) -> None:
         workload = self._workloads.objects.get(group.key)
-        status = next_status(group.status, pods, workload, terms, self._wall())
+        status = next_status(group.status, pods, workload, terms, self._wall(), held)
         body = merge_diff(group.status.to_wire(), status.to_wire())
         if not body:
             return

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from admission.controllers.pods.gang import GangTerms
+from admission.controllers.pods.held_members import held_members
 from admission.controllers.pods.pod_group_status import next_status
 from admission.integrations.pod import PodMeta, QueuedPod
 from api.groups import PodGroupStatus
@@ -53,6 +54,14 @@ def test_phase(pods: tuple[QueuedPod, ...], of: Workload | None, phase: str) -> 
 
 def test_a_gang_without_a_minimum_has_an_unknown_state() -> None:
     assert next_status(PodGroupStatus(), (GATED,), None, GangTerms("g", None), NOW).phase == "Unknown"
+
+
+def test_a_member_that_something_else_holds_does_not_count_and_is_named() -> None:
+    held = replace(GATED, metadata=PodMeta("late", "ns", "u-late", "1"), foreign_gate="example.com/later")
+    pods = (GATED, held)
+    status = next_status(PodGroupStatus(), pods, None, TERMS, NOW, held_members(pods, lambda key: None))
+    message = "1 of 2 pods exist that nothing else holds: pod late has the scheduling gate example.com/later"
+    assert (status.phase, [condition.message for condition in status.conditions]) == ("Pending", [message])
 
 
 @pytest.mark.parametrize("last", ["Finished", "Failed"])
