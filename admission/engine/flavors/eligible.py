@@ -17,6 +17,7 @@ from admission.engine.model import (
     TopologyRequest,
 )
 from admission.engine.topology.tree.match import int64, untolerated
+from admission.engine.topology.tree.tree_spec import resolve
 
 
 def wants_topology(pod_set: PodSet, implied: bool) -> bool:
@@ -72,6 +73,13 @@ def _named(topology: TopologyRequest) -> set[str]:
 def named_levels(pod_set: PodSet) -> list[str]:
     """Returns the level names that the pod set's request contains and a flavor's topology must have, sorted."""
     return sorted(_named(pod_set.topology)) if pod_set.topology is not None else []
+
+
+def lacks_level(pod_set: PodSet, flavor: Flavor) -> bool:
+    """Reports whether the flavor's topology lacks the level of a placement constraint of the pod set."""
+    if pod_set.topology is None or not flavor.levels:
+        return False
+    return any(isinstance(resolve(each.level, flavor.levels), str) for each in pod_set.topology.constraints)
 
 
 def _labels_match(pod_set: PodSet, labels: Mapping[str, str]) -> bool:

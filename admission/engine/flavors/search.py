@@ -1,11 +1,12 @@
 """Finds a flavor for each pod set by quota: cycle.md 4.4, with the messages of 4.6.
 
 Pod sets are assigned in order, those of one placement group together, and each resource group of the ClusterQueue gives them
-one flavor. Flavors are tried in the order of the ClusterQueue until the fungibility policy ends the search. Earlier pod sets
-of the workload count against the quota. The search ignores nodes: the cycle places the pods afterwards, and if that fails,
-searches again with the flavor in `refused`. Such a flavor is skipped like a flavor without quota, and its message becomes one
-of the reasons. So a workload gets the second flavor if the nodes of the first have no capacity, and its message names both
-flavors if neither has. (Kueue tries no other flavor in that case.)
+one flavor. Flavors are tried in the order of the ClusterQueue until the fungibility policy ends the search, but flavors whose
+topology lacks the level of a placement constraint come last. Earlier pod sets of the workload count against the quota. The
+search ignores nodes: the cycle places the pods afterwards, and if that fails, searches again with the flavor in `refused`.
+Such a flavor is skipped like a flavor without quota, and its message becomes one of the reasons. So a workload gets the second
+flavor if the nodes of the first have no capacity, and its message names both flavors if neither has. (Kueue tries no other
+flavor in that case.)
 
 If a request exceeds the free quota, the `oracle` says whether evictions could help. assign.py defines the result,
 fungibility.py the policy.
@@ -27,7 +28,7 @@ from admission.engine.flavors.assign import (
     mildest,
     most_severe,
 )
-from admission.engine.flavors.eligible import unsuitable, wants_topology
+from admission.engine.flavors.eligible import lacks_level, unsuitable, wants_topology
 from admission.engine.flavors.fungibility import FlavorTrial, rank, search_ends
 from admission.engine.model import (
     LARGEST,
@@ -174,9 +175,10 @@ class FlavorSearch:
         wanted = {name: total[name] for name in sorted(group.resources) if name in total}
         policy, best, reasons, why = self.queue.fungibility, FlavorTrial(Mode.NO_FIT), list[str](), None
         attempts: list[Attempt] = []
-        index, last = -1, len(group.flavors) - 1
+        names = self._in_order(group, members)
+        index, last = -1, len(names) - 1
         for index in range(self.scope.tried.get((members[0].name, resource), -1) + 1, last + 1):
-            name = group.flavors[index].flavor
+            name = names[index]
             tried = self._try(name, group, members, wanted, usage)
             attempts.append(Attempt(name, tried.mode, tried.level, tried.reasons, tried.reason, tried.needed_quota))
             reasons += tried.reasons
@@ -195,6 +197,19 @@ class FlavorSearch:
         if best.mode is Mode.FIT:
             reasons, why = [], None
         return FlavorTrial(best.mode, best.level, picks, tuple(reasons), why, tuple(attempts))
+
+    def _in_order(self, group: ResourceGroup, members: Sequence[PodSet]) -> list[str]:
+        """Returns the flavors in the order to try. Where the level of a soft constraint is missing, it would be ignored."""
+        names = [quotas.flavor for quotas in group.flavors]
+        shaped = [member for member in members if member.topology is not None and member.topology.constraints]
+        if not shaped:
+            return names
+
+        def lacking(name: str) -> bool:
+            flavor = self.flavors.get(name)
+            return flavor is not None and any(lacks_level(member, flavor) for member in shaped)
+
+        return sorted(names, key=lacking)
 
     def _try(
         self,

@@ -15,6 +15,7 @@ from admission.engine.model import (
     Flavor,
     FlavorResource,
     FungibilityPolicy,
+    LevelConstraint,
     NodeSelectorRequirement,
     NodeSelectorTerm,
     PodSet,
@@ -58,6 +59,23 @@ def pods(count: int = 1, name: str = "main", **requests: int) -> PodSet:
 def one(flavor: Flavor, pod_set: PodSet) -> FlavorAssignment:
     """A search in a queue that has this one flavor and 10 cpus of it."""
     return search(ClusterQueue("q", (group({flavor.name: {"cpu": 10 * CPU}}),)), [flavor], pod_set)
+
+
+@pytest.mark.parametrize(
+    ("level", "gpus", "flavor"),
+    [
+        pytest.param(RACK, 4, "racks", id="the flavor that has the level"),
+        pytest.param(HOST, 4, "flat", id="both have the level"),
+        pytest.param("row", 4, "flat", id="neither has the level"),
+        pytest.param(RACK, 6, "flat", id="no quota where the level is"),
+    ],
+)
+def test_a_flavor_that_lacks_the_level_of_a_constraint_comes_last(level: str, gpus: int, flavor: str) -> None:
+    flavors = [Flavor("flat", topology="flat", levels=(HOST,)), Flavor("racks", topology="racks", levels=(RACK, HOST))]
+    shape = TopologyRequest(unconstrained=True, constraints=(LevelConstraint(level),))
+    queue = ClusterQueue("q", (group({"flat": {GPU: 8}, "racks": {GPU: 4}}),))
+    (assigned,) = search(queue, flavors, replace(pods(gpus, gpu=1), topology=shape)).pod_sets
+    assert {pick.flavor for pick in assigned.picks.values()} == {flavor}
 
 
 # ---- suitability
