@@ -16,15 +16,17 @@ import pytest_asyncio
 
 from api.errors import ApiError
 from api.kube.client import Kube, PatchKind
-from api.kube.resources import CRDS, JOBS, MUTATING_WEBHOOKS, PODS, VALIDATING_WEBHOOKS, Resource
+from api.kube.resources import CRDS, JOBS, MUTATING_WEBHOOKS, NAMESPACES, PODS, VALIDATING_WEBHOOKS, Resource
 from api.kube.settings import ClientSettings
 from api.names import ADMISSION_GATE, JOB_TRACKING_FINALIZER, MANAGED_FINALIZER, PODSET_LABEL, TOPOLOGY_GATE
-from tests.attacks.conftest import TENANT, Battlefield
+from tests.attacks.conftest import Battlefield
 from tests.scenarios.site import eventually
 
 pytestmark = [pytest.mark.e2e, pytest.mark.asyncio(loop_scope="package")]
 
 SYSTEM = "kube-system"
+UNQUEUED = "unqueued"
+"""A namespace without a default queue, which other attacks give to the tenant's: pods with gates made by hand would queue."""
 STRANGER, OURS, GATED, FIELDS = "stranger", "ours", "gated", "fields"
 """Names of the pods: without a label of ours, with one, with gates, and one whose fields are written."""
 MUTATING, VALIDATING = "stowage-mutating-webhook-configuration", "stowage-validating-webhook-configuration"
@@ -39,7 +41,7 @@ class Attempt:
     name: str
     patch: Any
     refused: str
-    namespace: str | None = TENANT
+    namespace: str | None = UNQUEUED
     resource: Resource = PODS
     subresource: str | None = None
 
@@ -259,11 +261,12 @@ async def attacked(battlefield: Battlefield) -> AsyncIterator[dict[str, Kube]]:
     pods: list[tuple[str, str, dict[str, Any], dict[str, Any]]] = [
         (SYSTEM, STRANGER, {}, unscheduled),
         (SYSTEM, OURS, {"labels": label}, unscheduled),
-        (TENANT, STRANGER, {}, unscheduled),
-        (TENANT, OURS, {"labels": label}, unscheduled),
-        (TENANT, GATED, {"labels": label, "finalizers": held}, {**unscheduled, "schedulingGates": gates}),
-        (TENANT, FIELDS, {"labels": label, "finalizers": held}, {**unscheduled, "schedulingGates": gates}),
+        (UNQUEUED, STRANGER, {}, unscheduled),
+        (UNQUEUED, OURS, {"labels": label}, unscheduled),
+        (UNQUEUED, GATED, {"labels": label, "finalizers": held}, {**unscheduled, "schedulingGates": gates}),
+        (UNQUEUED, FIELDS, {"labels": label, "finalizers": held}, {**unscheduled, "schedulingGates": gates}),
     ]
+    await battlefield.site.make(NAMESPACES, {"metadata": {"name": UNQUEUED}})
     for namespace, name, fields, body in pods:
         await battlefield.site.make(PODS, {"metadata": {"name": name, "namespace": namespace, **fields}, "spec": body})
     job = {"parallelism": 0, "template": {"spec": {**unscheduled, "restartPolicy": "Never"}}}
