@@ -72,8 +72,9 @@ async def in_one_rack(here: Site) -> bool:
 
 
 async def test_a_node_that_is_made_anew_at_once_in_another_rack_is_seen(site: MakeSite) -> None:
-    """Its deletion and creation arrive together, before anything could miss it. Where the deletion is acted upon first, the gang
-    has lost a pod's host and is placed again, in one rack.
+    """Its deletion and creation arrive together, before anything could miss it.
+
+    Where the deletion is acted upon first, the gang has lost a pod's host and is placed again, in one rack.
     """
     here = site("made-anew")
     await here.open({"b1": {"r1": 2, "r2": 1}})
