@@ -164,11 +164,13 @@ async def test_a_job_of_a_declared_kind_goes_to_one_rack_stops_starts_and_ends(s
     assert "nodeSelector" not in spec
     assert "schedulingGates" not in spec or {"name": TOPOLOGY_GATE} in spec["schedulingGates"]
     second = await suspended(here, "second", wanted=False)
-    await run_pods(here, second)
+    pods = await run_pods(here, second)
 
     # when that one has finished the first one starts anew
     await here.kube.patch(WORKLOADS, found.metadata.name, {"spec": {"active": True}}, here.name, kind=PatchKind.MERGE)
     await says(here, "second", "Succeeded", 0)
+    for pod in pods:
+        await here.kube.delete(PODS, pod["metadata"]["name"], here.name)
     await state(here, "second", FINISHED)
     await suspended(here, "first", wanted=False)
     await state(here, "first", ADMITTED)

@@ -16,7 +16,7 @@ import pytest
 from admission.integrations.registry import DECLARED
 from api.assignment import decode
 from api.errors import AlreadyExists, ApiError, NotFound
-from api.kube.resources import ALL, LEADER_WORKER_SETS, NAMESPACES, Resource
+from api.kube.resources import ALL, LEADER_WORKER_SETS, NAMESPACES, POLICY_BINDINGS, Resource
 from api.manifests import parsed
 from api.topology_assignment import TopologyAssignment
 from tests.scenarios.site import Site
@@ -43,7 +43,9 @@ OPERATORS: Final = {kind.resource for kind in DECLARED} | {
     Resource("example.com", "v1", "cranes", "Crane"),
 }
 """Kinds that the stages do not serve unless another module has brought their CRD; `make e2e-kinds` has their operators."""
-RESOURCES: Final = {(each.api_version, each.kind): each for each in (*OPERATORS, *ALL)}
+UNSERVED: Final = {*OPERATORS, POLICY_BINDINGS}
+"""Kinds that a stage may not serve: the embedded API server has no policies."""
+RESOURCES: Final = {(each.api_version, each.kind): each for each in (*UNSERVED, *ALL)}
 CONTAINERS: Final = {
     "restartPolicy": "Never",
     "containers": [{"name": "main", "image": "busybox:1.37", "resources": {"requests": {"cpu": "1"}}}],
@@ -72,10 +74,12 @@ def whole(fragment: Object) -> Object:
 
 
 def manifests(file: Path) -> Iterator[Object]:
-    """The objects of a sample, or of the blocks of a page; settings are tested by tests/test_readme.py."""
+    """The objects of a sample, or of the blocks of a page. Settings are tested by tests/test_readme.py; what Argo CD and Flux
+    read is part of objects that only they serve.
+    """
     text = file.read_text()
     for block in [text] if file.suffix == ".yaml" else BLOCKS.findall(text):
-        if not block.startswith("# settings"):
+        if not block.startswith(("# settings", "# Argo CD", "# Flux")):
             yield from (whole(document) for document in parsed(block))
 
 
@@ -109,7 +113,7 @@ async def test_each_manifest_is_accepted_with_all_fields(site: MakeSite, file: P
         except AlreadyExists:
             continue  # another scenario has the sample in use
         except NotFound:
-            assert resource in OPERATORS, name
+            assert resource in UNSERVED, name
             continue
         except ApiError as refused:
             pytest.fail(f"{name}: {refused}")

@@ -56,7 +56,7 @@ async def test_it_serves_and_says_what(tls: bool) -> None:
             assert (response.status, await response.text()) == (404, "404 page not found\n")
         server.store.create(CRDS, shipped("scheduling.x-k8s.io_podgroups"))
         entry, *_ = (await _json(session, "/apis/scheduling.x-k8s.io/v1alpha1"))[1]["resources"]
-        assert (entry["name"], entry["categories"]) == ("podgroups", ["gangs", "podgroups", "pg"])
+        assert (entry["name"], entry["categories"]) == ("podgroups", ["gangs", "podgroups"])
         assert (await _json(session, "/api/v1/nothing"))[0] == 404
         assert (await _json(session, MAPS + "/x", "POST"))[0] == 405
 
