@@ -86,7 +86,8 @@ class WorkloadController:
     # ---- watch handlers
 
     def _workload_changed(self, change: Change[Workload]) -> None:
-        if change.type is not ChangeType.DELETED and not self._settled(change.object):
+        # One that is gone is queued too: that ends the timer of the day on which it would have been deleted.
+        if change.type is ChangeType.DELETED or not self._settled(change.object):
             self._reconciler.add(change.key)
 
     def _local_queue_changed(self, change: Change[LocalQueue]) -> None:
