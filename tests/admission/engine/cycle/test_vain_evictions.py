@@ -101,7 +101,7 @@ class Checked(EvictionHistory):
             gone[name] = gone.get(name, 0) + used
 
     def check_spares(self) -> None:
-        """Whoever runs has its spare hosts: none starts without."""
+        """Each running workload has its spare hosts: none starts without them."""
         for key in self.world.ledger.spare_host_owners:
             if self.world.ledger.admission(spare_key(key)) is None:
                 self.broken.append(f"{key} (no spare host)")
