@@ -1,4 +1,4 @@
-"""Sets the defaults of a managed job at its creation.
+"""Sets the defaults of a managed job at its creation, and its gates again when a manifest without them is applied.
 
 A job is managed if it names a queue (or with `manage_jobs_without_queue_name`, any job) in a managed namespace and is not
 part of another managed job. A job without a queue name whose pods belong to a Sakkara group is not managed; its pods are. So
@@ -76,6 +76,18 @@ def set_defaults(job: Job, namespace: str, kind: ReviewedKind, lookups: Lookups,
         *above, suspend = kind.suspend
         _put(job, *above, {suspend: kind.suspended})
     _hand_over(job, namespace, kind, lookups, rules)
+    if rules.gates.topology_aware_scheduling:
+        _gate(job, kind, rules)
+
+
+def gate_again(job: Job, old: Job, namespace: str, kind: ReviewedKind, lookups: Lookups, rules: ReviewRules) -> None:
+    """Puts back, in place, the gates and annotations that an update takes from the templates of a job that waits.
+
+    kubectl without `--server-side` replaces lists of custom resources whole, and with them the templates of a JobSet.
+    """
+    waits = queue_name(old) and queue_name(job) and kind.is_suspended(old) and kind.is_suspended(job)
+    if not waits or kind.is_skipped(job) or not in_managed_namespace(namespace, lookups, rules):
+        return
     if rules.gates.topology_aware_scheduling:
         _gate(job, kind, rules)
 

@@ -108,9 +108,9 @@ class Endpoint:
     """How one kind is completed (`mutate`, in place) and validated (`validate`, on creation and update).
 
     `at_once` validates a new object in the call that completes it, for kinds with many objects. `updates` changes objects on
-    update too: it completes sets, and keeps what a start wrote into jobs. `restricted` returns the errors of an update by a
-    user without the `right` that it needs: to start waiting pods or jobs, to change what was admitted, or to say that pods
-    which had ended have come back. `marked` returns the pod templates of a job, into which Stowage writes marks.
+    update too: it completes sets, and keeps in jobs what their creation or start wrote. `restricted` returns the errors of an
+    update by a user without the `right` that it needs: to start waiting pods or jobs, to change what was admitted, or to say
+    that pods which had ended have come back. `marked` returns the pod templates of a job, into which Stowage writes marks.
     """
 
     resource: Resource
@@ -137,6 +137,7 @@ def _mutate_job(kind: jobs.ReviewedKind, resource: Resource) -> Mutator:
         if request.operation == UPDATE:
             if not jobs.is_part(obj, rules):
                 kept.keep(obj, request.old, kind, resource)
+                defaults.gate_again(obj, request.old, request.namespace, kind, lookups, rules)
             return
         defaults.set_defaults(obj, request.namespace, kind, lookups, rules)
         if not marks.may_mark(obj, rules):

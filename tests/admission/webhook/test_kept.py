@@ -1,4 +1,4 @@
-"""A running job keeps what its start wrote when its manifest is applied again: by Argo CD, Flux or kubectl."""
+"""A job keeps what its creation or start wrote when its manifest is applied again: by Argo CD, Flux or kubectl."""
 
 from __future__ import annotations
 
@@ -15,12 +15,19 @@ from admission.webhook.endpoints import UPDATE, Request, endpoint_of
 from admission.webhook.lookups import Lookups
 from admission.webhook.review import decode, review
 from admission.webhook.rules import ReviewRules
+from api.names import REQUIRE_TOPOLOGY
 from tests.admission.integrations.samples import merged, sample
 from tests.admission.webhook.test_review import body
 
 Obj = dict[str, Any]
 KINDS = [kind for kind in ADAPTERS if kind.framework != "pod"]
 SUSPEND = ("spec", "suspend")
+NOT_GATED = {
+    "workload.codeflare.dev/appwrapper",
+    "trainer.kubeflow.org/trainjob",
+    "sparkoperator.k8s.io/sparkapplication",
+}
+"""A creation writes nothing into their templates: the sample has none, or their start is written elsewhere."""
 
 
 def started(kind: Any, job: Obj) -> Obj:
@@ -53,6 +60,16 @@ def applied(path: str, old: Obj, new: Obj) -> tuple[Obj, str]:
     return changed, "" if answer["allowed"] else str(answer["status"]["message"])
 
 
+def created(path: str, manifest: Obj) -> Obj:
+    """The object after the mutating webhook."""
+    waiting = copy.deepcopy(manifest)
+    request = decode(body(manifest))
+    endpoint = endpoint_of(f"/mutate-{path}", request)
+    assert endpoint.mutate is not None
+    endpoint.mutate(waiting, request, Lookups(), ReviewRules())
+    return waiting
+
+
 def path_of(kind: Any) -> str:
     return {"batch/job": "batch-v1-job", "jobset.x-k8s.io/jobset": "jobset-x-k8s-io-v1alpha2-jobset"}.get(
         kind.framework, "declared-job"
@@ -78,6 +95,17 @@ def test_a_job_that_is_suspended_in_the_same_update_is_left_alone(kind: Any) -> 
     assert changed["spec"] == job["spec"]
     waiting, _ = applied(path_of(kind), job, job)
     assert waiting == job
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.framework)
+def test_a_manifest_that_is_applied_again_takes_no_gate_from_a_waiting_job(kind: Any) -> None:
+    """The gates and annotations of the creation stay, as kubectl replaces the whole list of a JobSet's replicated jobs."""
+    manifest = sample(kind)
+    manifest["metadata"]["annotations"] = {REQUIRE_TOPOLOGY: "rack"}
+    waiting = created(path_of(kind), manifest)
+    again = {**waiting, "spec": manifest["spec"]}
+    assert (again == waiting) is (kind.framework in NOT_GATED)
+    assert applied(path_of(kind), waiting, again) == (waiting, "")
 
 
 def test_what_is_changed_is_not_put_back() -> None:
