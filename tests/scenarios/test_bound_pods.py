@@ -141,9 +141,9 @@ async def test_pods_of_a_job_that_shrinks_count_until_they_have_ended(site: Make
     await here.change(JOBS, "first", {"spec": {"parallelism": 1}})
     await here.submit(here.job("second", 3))
 
-    async def going() -> list[Obj]:
+    async def going() -> list[Obj] | None:
         found = [pod for pod in await pods_of(here, "first") if pod["metadata"].get("deletionTimestamp")]
-        return found if len(found) == 3 else []
+        return found if len(found) == 3 else None
 
     old = await eventually("three pods terminate", going)
 
