@@ -28,6 +28,7 @@ from tests.bench import (
     shaping,
     simulate,
     soak,
+    steps,
     take_over,
     terms,
     waiting,
@@ -205,6 +206,12 @@ def joint_command(each: int = 300) -> None:
 def soak_command(minutes: float = 60.0, jobs: int = 20_000) -> None:
     """Queues and jobs that come and go: whether memory, tasks, descriptors or metric series grow."""
     soak.run(minutes, jobs)
+
+
+@app.command("steps")
+def steps_command(count: int = 10_000, repeat: int = 40) -> None:
+    """What it costs to measure the steps of the event loop."""
+    steps.run(count, repeat)
 
 
 @app.command("kinds")

@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from dataclasses import dataclass
 
 import pytest
 
-from api.kube import metrics
+from api.kube import metrics, steps
 from api.kube.steps import LIMIT, MeasuredLoop
 
 
@@ -81,3 +82,61 @@ def test_a_callback_is_a_step(how: str, caplog: pytest.LogCaptureFixture) -> Non
     with caplog.at_level(logging.WARNING, "api.kube.steps"), asyncio.Runner(loop_factory=MeasuredLoop) as runner:
         runner.run(main())
     assert any(getattr(record, "step", "").endswith("hold") for record in caplog.records)
+
+
+@dataclass
+class _Clocks:
+    """The clock of the wall and that of the thread's CPU time, which counts the system calls."""
+
+    now: float = 0.0
+    cpu: float = 0.0
+    calls: int = 0
+
+    def thread_time(self) -> float:
+        self.calls += 1
+        return self.cpu
+
+    def work(self, seconds: float, share: float = 1.0) -> None:
+        self.now += seconds
+        self.cpu += share * seconds
+
+
+@pytest.fixture
+def clocks(monkeypatch: pytest.MonkeyPatch) -> _Clocks:
+    clocks = _Clocks()
+    monkeypatch.setattr(steps, "monotonic", lambda: clocks.now)
+    monkeypatch.setattr(steps, "thread_time", clocks.thread_time)
+    return clocks
+
+
+async def _run(clocks: _Clocks, seconds: list[float], share: float = 1.0) -> None:
+    for each in seconds:
+        asyncio.get_running_loop().call_soon(clocks.work, each, share)
+    await asyncio.sleep(0)
+
+
+def test_short_steps_need_one_system_call_a_millisecond(clocks: _Clocks) -> None:
+    with asyncio.Runner(loop_factory=MeasuredLoop) as runner:
+        before = clocks.calls
+        runner.run(_run(clocks, [0.00005] * 1000))
+        assert clocks.calls - before <= 50
+
+
+@pytest.mark.parametrize(
+    ("seconds", "share", "counted"),
+    [
+        pytest.param([0.004] * 100, 1.0, [], id="no-step-is-long"),
+        pytest.param([0.0001] * 5000, 1.0, [], id="very-many-short-steps"),
+        pytest.param([0.0009] * 50 + [0.06] + [0.0009] * 50, 1.0, [0.06], id="a-long-step-among-short-ones"),
+        pytest.param([0.06, 0.06], 1.0, [0.06, 0.06], id="long-steps-after-each-other"),
+        pytest.param([0.0009, 0.3, 0.0009], 0.1, [0.03], id="a-step-that-mostly-waits-for-the-processor"),
+    ],
+)
+def test_a_step_is_charged_with_its_own_time(
+    seconds: list[float], share: float, counted: list[float], clocks: _Clocks, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    took: list[float] = []
+    monkeypatch.setattr(steps, "_count", lambda callback, cpu: took.append(cpu))
+    with asyncio.Runner(loop_factory=MeasuredLoop) as runner:
+        runner.run(_run(clocks, seconds, share))
+    assert took == pytest.approx(counted, abs=0.0011)
