@@ -45,7 +45,9 @@ log = logging.getLogger(__name__)
 PATIENCE: Final = 15.0
 """Seconds that the owner of surplus pods has to end them: an elastic job that shrank, a job that was stopped."""
 GRACE: Final = 30
-"""Seconds that a surplus pod has to end, whatever the pod allows itself."""
+"""Seconds that a surplus pod has at most to end; less if the pod allows itself less."""
+_AGAIN: Final = 1.0
+"""Seconds after which a workload is looked at again whose surplus pods were deleted, to say that no more pods run."""
 _NAMED: Final = 8
 """The number of pods that a message names."""
 
@@ -62,12 +64,17 @@ class _Meta(msgspec.Struct, rename="camel", gc=False):
     owner_references: tuple[_Owner, ...] = ()
 
 
+class _Spec(msgspec.Struct, rename="camel", gc=False):
+    termination_grace_period_seconds: int = GRACE
+
+
 class _Status(msgspec.Struct, gc=False):
     phase: str = ""
 
 
 class _Pod(msgspec.Struct, gc=False):
     metadata: _Meta = msgspec.field(default_factory=_Meta)
+    spec: _Spec = msgspec.field(default_factory=_Spec)
     status: _Status = msgspec.field(default_factory=_Status)
 
     @property
@@ -134,8 +141,7 @@ class SurplusPodsController:
         await self._tell(workload, _text(surplus, self._admitted(key)))
         if left > 0:
             return left
-        await self._end(workload, surplus)
-        return PATIENCE
+        return _AGAIN if await self._end(workload, surplus) else PATIENCE
 
     def _surplus(self, key: str) -> dict[str, list[BoundPod]]:
         """Returns the pods of each pod set that has more than were admitted: all of its pods that stay."""
@@ -155,19 +161,24 @@ class SurplusPodsController:
         if answer is not None and text:
             self._recorder.record(ref_to(WORKLOADS, answer), "Warning", "PodsBeyondAdmission", text)
 
-    async def _end(self, workload: Workload, surplus: dict[str, list[BoundPod]]) -> None:
+    async def _end(self, workload: Workload, surplus: dict[str, list[BoundPod]]) -> bool:
+        """Deletes surplus pods. Reports whether there were any."""
+        ended = False
         namespace, admitted = workload.metadata.namespace or "", self._admitted(workload.key)
         page = await self._kube.list(PODS, namespace, decode=_Pod)
-        known = {f"{namespace}/{pod.metadata.name}": pod.metadata for pod in page.items if pod.stays}
+        known = {f"{namespace}/{pod.metadata.name}": pod for pod in page.items if pod.stays}
         for name, pods in surplus.items():
             there = [known[pod.key] for pod in pods if pod.key in known]
             number = len(there) - admitted.get(name, 0)
-            for meta in _to_go(there)[: max(0, number)]:
-                await self._delete(workload, meta, namespace)
+            for pod in _to_go(there)[: max(0, number)]:
+                await self._delete(workload, pod, namespace)
+                ended = True
+        return ended
 
-    async def _delete(self, workload: Workload, meta: _Meta, namespace: str) -> None:
+    async def _delete(self, workload: Workload, pod: _Pod, namespace: str) -> None:
+        meta, seconds = pod.metadata, min(GRACE, pod.spec.termination_grace_period_seconds)
         try:
-            await self._kube.delete(PODS, meta.name, namespace, uid=meta.uid, grace_seconds=GRACE)
+            await self._kube.delete(PODS, meta.name, namespace, uid=meta.uid, grace_seconds=seconds)
         except (NotFound, Conflict):
             return
         payer = self._ledger.bound.payer_of(workload.key)
@@ -177,10 +188,11 @@ class SurplusPodsController:
         log.warning("surplus pod ended", extra={"workload": workload.key, "pod": f"{namespace}/{meta.name}"})
 
 
-def _to_go(pods: Iterable[_Meta]) -> list[_Meta]:
+def _to_go(pods: Iterable[_Pod]) -> list[_Pod]:
     """Returns the pods in the order in which they are ended: those without a controller first, then the youngest."""
-    youngest = sorted(sorted(pods, key=lambda meta: meta.name), key=lambda meta: meta.creation_timestamp, reverse=True)
-    return sorted(youngest, key=lambda meta: any(owner.controller for owner in meta.owner_references))
+    by_name = sorted(pods, key=lambda pod: pod.metadata.name)
+    youngest = sorted(by_name, key=lambda pod: pod.metadata.creation_timestamp, reverse=True)
+    return sorted(youngest, key=lambda pod: any(owner.controller for owner in pod.metadata.owner_references))
 
 
 def _text(surplus: dict[str, list[BoundPod]], admitted: dict[str, int]) -> str:

@@ -39,6 +39,7 @@ class Server:
         self.stored: dict[str, dict[str, Any]] = {}
         self.silent: set[str] = set()
         self.deleted: list[str] = []
+        self.seconds: list[int] = []
         self.told: list[tuple[str, str]] = []
         self.now, self.evicted = NOW, False
         self.sets = [SimpleNamespace(name=name, count=count) for name, count in admitted.items()]
@@ -57,7 +58,8 @@ class Server:
         meta = {"name": name, "uid": f"uid-{name}", "creationTimestamp": rfc3339(NOW - age), "ownerReferences": owners}
         if more.get("going"):
             meta["deletionTimestamp"] = rfc3339(NOW)
-        self.stored[name] = {"metadata": meta, "status": {"phase": more.get("phase", "Running")}}
+        spec = {"terminationGracePeriodSeconds": more.get("grace", 3600)}
+        self.stored[name] = {"metadata": meta, "spec": spec, "status": {"phase": more.get("phase", "Running")}}
         bound = BoundPod(f"ns/{name}", "host", {}, workload=KEY, pod_set=pod_set)
         self.allocations.pods[bound.key] = bound
         self.pods.upsert(
@@ -101,9 +103,10 @@ class Server:
         return SimpleNamespace(items=[msgspec.convert(pod, decode) for pod in self.stored.values()])
 
     async def delete(self, _: Resource, name: str, namespace: str, *, uid: str, grace_seconds: int) -> None:
-        assert (namespace, uid, grace_seconds) == ("ns", f"uid-{name}", GRACE)
+        assert (namespace, uid) == ("ns", f"uid-{name}")
         if name not in self.stored:
             raise NotFound(404, "NotFound", name)
+        self.seconds.append(grace_seconds)
         self.deleted.append(name)
 
     async def patch(self, _: Any, name: str, body: Any, *__: Any, **___: Any) -> Workload:
@@ -139,6 +142,7 @@ async def test_the_owner_has_time_to_end_them_and_the_workload_says_so_meanwhile
         ("SurplusPodEnded", f"Pod {server.deleted[0]} was ended: more pods ran than were admitted")
     ]
     assert counted() == before + 1
+    assert server.again == 1.0, "to say soon that it is over"
     server.pods.delete_key(f"ns/{server.deleted[0]}")
     said = await server.looks()
     assert said is not None
@@ -166,6 +170,15 @@ async def ended(server: Server) -> Sequence[str]:
     server.now += PATIENCE
     await server.looks()
     return server.deleted
+
+
+@pytest.mark.parametrize(("own", "seconds"), [(0, 0), (5, 5), (GRACE, GRACE), (3600, GRACE)])
+async def test_a_surplus_pod_ends_within_its_own_time_and_at_most_half_a_minute(own: int, seconds: int) -> None:
+    server = Server({"main": 1})
+    server.runs("a", age=90)
+    server.runs("b", grace=own)
+    assert await ended(server) == ["b"]
+    assert server.seconds == [seconds]
 
 
 async def test_pods_without_a_controller_go_first_then_the_youngest() -> None:
