@@ -76,17 +76,21 @@ async def explained(here: Site, name: str) -> tuple[int, str]:
     return code, text_of(out, err)
 
 
-async def would(here: Site, folder: Path, kind: JobIntegration) -> Object:
-    """What `simulate --with` says of one more of the kind."""
-    obj, path = named(here, kind, "more"), folder / f"{kind.resource.plural}.yaml"
-    path.write_text(yaml.safe_dump({"apiVersion": kind.resource.api_version, "kind": kind.resource.kind, **obj}))
+async def would(here: Site, folder: Path) -> dict[str, Object]:
+    """What `simulate --with` says of one more of each kind, by kind."""
+    more = {kind: f"more-{number}" for number, kind in enumerate(ADAPTERS)}
+    documents = [
+        {"apiVersion": kind.resource.api_version, "kind": kind.resource.kind, **named(here, kind, name)}
+        for kind, name in more.items()
+    ]
+    path = folder / "more.yaml"
+    path.write_text(yaml.safe_dump_all(documents))
     out, err = consoles()
     asked = simulate.SimulateArguments(extra=[path], as_json=True, kubeconfig=here.kube.settings.kubeconfig)
     code = await asyncio.to_thread(simulate.run, asked, WorldRules(), out, err)
     assert code == 0, text_of(err)
-    found: list[Object] = json.loads(text_of(out))["workloads"]
-    (mine,) = (one for one in found if one["job"] == f"{kind.resource.kind} {here.name}/more")
-    return mine
+    workloads: dict[str, Object] = {each["job"]: each for each in json.loads(text_of(out))["workloads"]}
+    return {kind.framework: workloads[f"{kind.resource.kind} {here.name}/{name}"] for kind, name in more.items()}
 
 
 async def test_each_kind_is_explained_and_simulated_on_the_live_cluster(site: MakeSite, tmp_path: Path) -> None:
@@ -94,20 +98,18 @@ async def test_each_kind_is_explained_and_simulated_on_the_live_cluster(site: Ma
     quota = {"cpu": "1000", "memory": "1Ti", GPU: "1000"}
     resources = [{"name": name, "nominalQuota": amount} for name, amount in quota.items()]
     groups = [{"coveredResources": list(quota), "flavors": [{"name": here.name, "resources": resources}]}]
-    await here.open({"b1": {"r1": 8, "r2": 8}}, resourceGroups=groups)
+    await here.open({"b1": {"r1": 8, "r2": 8, "r3": 8, "r4": 8}}, resourceGroups=groups)
     await created(here, CLUSTER_RUNTIMES, runtime())
     names = {kind: f"job-{number}" for number, kind in enumerate(ADAPTERS)}
     for kind, name in names.items():
         await created(here, kind.resource, named(here, kind, name))
     for kind, name in names.items():
-
-        async def waits(kind: JobIntegration = kind, name: str = name) -> bool:
-            code, said = await explained(here, name)
-            about = f"{kind.resource.kind} {here.name}/{name} in ClusterQueue {here.name}: CannotRun"
-            return code == 0 and about in said and "TopologyPlacementFailed" in said
-
-        await eventually(f"the {kind.resource.kind} is explained", waits)
-        assert (await would(here, tmp_path, kind))["state"] == "Waiting"
+        await here.waits(name, "TopologyPlacementFailed", "")
+        code, said = await explained(here, name)
+        assert code == 0, said
+        assert f"{kind.resource.kind} {here.name}/{name} in ClusterQueue {here.name}: CannotRun" in said
+        assert "TopologyPlacementFailed" in said
+    assert {each["state"] for each in (await would(here, tmp_path)).values()} == {"Waiting"}
     for node in (await here.kube.list(NODES, label_selector=f"{GROUP}={here.name}")).items:
         await here.change(NODES, node["metadata"]["name"], {"metadata": {"labels": {"disk": "ssd"}}}, cluster=True)
     for kind, name in names.items():
@@ -117,10 +119,9 @@ async def test_each_kind_is_explained_and_simulated_on_the_live_cluster(site: Ma
 
         await eventually(f"the {kind.resource.kind} starts", started)
         code, said = await explained(here, name)
-        assert (code, f"{kind.resource.kind} {here.name}/{name} in ClusterQueue {here.name}: Admitted" in said) == (
-            0,
-            True,
-        )
-        more = await would(here, tmp_path, kind)
+        assert code == 0, said
+        assert f"{kind.resource.kind} {here.name}/{name} in ClusterQueue {here.name}: Admitted" in said
+    for framework, more in (await would(here, tmp_path)).items():
         hosts = {domain["values"][-1] for pod_set in more["podSets"] for domain in pod_set["domains"]}
-        assert len({host.removeprefix(f"{here.name}-").split("-")[1] for host in hosts}) == 1, more
+        racks = {host.removeprefix(f"{here.name}-").split("-")[1] for host in hosts}
+        assert len(racks) == 1, (framework, more)

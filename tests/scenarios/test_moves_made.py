@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -35,6 +36,7 @@ from tests.scenarios.failures import SHORT_LEASE
 from tests.scenarios.site import RACK, Site, eventually, never
 from tests.scenarios.stage import Stage
 from tests.scenarios.tenants import RECLAIM, prioritized
+from tests.scenarios.test_backfill import says
 from tests.scenarios.test_moves import ended, fragmented
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -117,17 +119,23 @@ async def test_nothing_moves_for_a_gang_that_loses_less_until_its_reserved_start
     await here.change(CLUSTER_QUEUES, here.name, {"metadata": {"annotations": {BACKFILL: "true"}}}, cluster=True)
     await here.submit(here.job("filler", 4, {REQUIRE_TOPOLOGY: RACK}))
     assert list(await here.racks(await here.running("filler", 4))) == ["b1/r2"]
-    small = here.job("small", 1, {REQUIRE_TOPOLOGY: RACK, **MAY_MOVE, MOVE_COST: "1h"})
-    small["metadata"]["labels"][MAX_EXEC_TIME_LABEL] = "40"
+    small = here.job("small", 1, {REQUIRE_TOPOLOGY: RACK, **MAY_MOVE, MOVE_COST: "10h"})
+    small["metadata"]["labels"][MAX_EXEC_TIME_LABEL] = "600"
     await here.submit(small)
     await here.running("small", 1)
     await ended(here, "filler")
     await here.submit(here.job("gang", 8, {REQUIRE_TOPOLOGY: RACK}))
+    await eventually("the gang's moment", partial(says, here, "gang", "expected to start at "))
+
+    async def moves() -> bool:
+        workload = await here.workload_of("small")
+        assert workload is not None
+        return find_condition(workload.status.conditions, MOVING) is not None or moves_of(workload) > 0
+
+    await never("the job moves", moves, 4.0)
+    await here.finish("small")
     await here.running("gang", 8)
-    workload = await here.workload_of("small")
-    assert workload is not None
-    assert find_condition(workload.status.conditions, MOVING) is None
-    assert moves_of(workload) == 0
+    assert not await moves()
 
 
 async def test_what_has_just_been_moved_stays(site: MakeSite) -> None:
