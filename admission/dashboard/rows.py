@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from admission.dashboard.cluster import Cluster
 from admission.engine.model import Workload as EngineWorkload
-from admission.engine.queue.pending import Position
+from admission.engine.queue.pending import Positions
 from admission.visibility.pending import NOT_IN_LINE
 from admission.world.workload_facts import earliest_start, expected_start, latest_start
 from api.errors import InvalidQuantity
@@ -228,7 +228,7 @@ def _order(row: Row) -> tuple[int, str, int, str, str]:
     )
 
 
-def _positions(waiting: list[EngineWorkload], by: Position) -> dict[str, int]:
+def _positions(waiting: list[EngineWorkload], by: Positions) -> dict[str, int]:
     """Returns the position of each workload in its ClusterQueue, from 1 on, in the order of evaluation."""
     return dict(_numbered(sorted((one for one in waiting if _in_line(one)), key=by)))
 

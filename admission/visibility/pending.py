@@ -16,7 +16,7 @@ import msgspec
 
 from admission.engine.model import Workload
 from admission.engine.queue.cluster_queue import order_of
-from admission.engine.queue.pending import Position
+from admission.engine.queue.pending import Positions
 from admission.engine.reasons import Reason
 from admission.visibility.api_documents import GROUP, SUMMARY
 from api import workloads as api
@@ -81,7 +81,7 @@ def summary(
     page: Page,
     only: LocalQueueName | None = None,
     *,
-    by: Position = lambda workload: (0.0, order_of(workload)),
+    by: Positions = lambda workload: (0, 0.0, order_of(workload)),
 ) -> bytes:
     """Returns the JSON of a page of the workloads `waiting` in one ClusterQueue; `known` looks one up by key.
 
@@ -105,7 +105,7 @@ def _items(
     known: Callable[[str], api.Workload | None],
     page: Page,
     only: LocalQueueName | None,
-    by: Position,
+    by: Positions,
 ) -> Iterator[dict[str, Any]]:
     before: Counter[str] = Counter()
     end = page.offset + page.limit
@@ -141,6 +141,6 @@ def _item(workload: api.Workload, position: int, local: int) -> dict[str, Any]:
     }
 
 
-def _sorted(waiting: Sequence[Workload], by: Position) -> Iterator[Workload]:
+def _sorted(waiting: Sequence[Workload], by: Positions) -> Iterator[Workload]:
     parts = [sorted(waiting[at : at + _PART], key=by) for at in range(0, len(waiting), _PART)]
     return merge(*parts, key=by)

@@ -23,7 +23,7 @@ from aiohttp import web
 
 from admission.engine.model import Workload
 from admission.engine.queue.cluster_queue import order_of
-from admission.engine.queue.pending import Position
+from admission.engine.queue.pending import Positions
 from admission.serving.connection_limits import ConnectionLimits
 from admission.serving.connections import Connections, Listening, finished, listening, send
 from admission.visibility.api_documents import GROUP, VERSIONS, documents
@@ -66,7 +66,7 @@ class Queues:
     cluster_queue_of: Callable[[str, str], str | None]
     pending: Callable[[], Iterator[Workload]]
     workload: Callable[[str], api.Workload | None]
-    positions: Callable[[], Position] = lambda: lambda workload: (0.0, order_of(workload))
+    positions: Callable[[], Positions] = lambda: lambda workload: (0, 0.0, order_of(workload))
 
 
 class Refused(Exception):

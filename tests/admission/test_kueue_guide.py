@@ -53,6 +53,8 @@ TABLE = (PROJECT / "docs/guides/kueue.md").read_text().partition("## Where Stowa
 CASES = [line.split("|")[1].strip() for line in TABLE.splitlines() if line.startswith("| ")][1:]
 
 HELD_BY = {
+    "admission fair sharing with `withinClusterQueue`": "tests/admission/engine/queue/test_usage_order.py::"
+    "test_nothing_starts_that_the_next_would_evict_at_once",
     "a job with `job-min-parallelism`": "tests/scenarios/test_partial.py::"
     "test_partial_jobs_of_two_queues_do_not_oust_each_other",
     "fair sharing: a queue that owns nothing": "tests/admission/engine/cycle/test_fair_cohorts.py::"

@@ -21,7 +21,10 @@ def less_used(queues: PendingQueues, workload: Workload) -> str:
     waiting = {
         one.queue
         for one in queues.workloads()
-        if one.cluster_queue == workload.cluster_queue and one.queue != workload.queue and one.blocked is None
+        if one.cluster_queue == workload.cluster_queue
+        and one.queue != workload.queue
+        and one.blocked is None
+        and queues.before(one, workload)
     }
     mine = queues.past.usage(workload.queue)
     before = sorted((used, name) for name in waiting if (used := queues.past.usage(name)) < mine)

@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 
 from admission.engine.model import Workload
-from admission.engine.queue.pending import CapacityReservation, PendingWorkload, Position
+from admission.engine.queue.pending import CapacityReservation, PendingWorkload, Positions
 from admission.engine.queue.queueing_hints import FreeOf
 
 
@@ -100,7 +100,7 @@ class ReservationIndex:
         """Records that a workload whose reservation ended was evaluated, or has left."""
         _discard(self._returning, item.workload.cluster_queue, item.workload.key)
 
-    def returned(self, queue: str, position: Position) -> Workload | None:
+    def returned(self, queue: str, position: Positions) -> Workload | None:
         """Returns the first active workload of the queue whose reservation ended."""
         found = [self._items[key] for key in self._returning.get(queue, ())]
         ready = [item.workload for item in found if item.group is not None and item.group.refused is None]

@@ -3,6 +3,8 @@
 Order: higher priority, then older, then smaller UID (cycle.md 4.1). With admission fair sharing the usage of the LocalQueue
 (past_usage.py) comes first, and each LocalQueue has a line of its own: usage changes with each admission, but never the order
 within a LocalQueue. Workloads of equal shape (pod sets and priority) form an equivalence class, there of one LocalQueue.
+Where workloads may evict others of their own queue (`withinClusterQueue`), who may evict comes first: usage orders only what
+cannot evict each other. Otherwise the LocalQueue that used less would start workloads that are evicted at once.
 
 In a BestEffortFIFO queue the refusal of one workload makes its whole class inadmissible in one step, so refusing and requeueing
 cost O(classes), not O(workloads). In a StrictFIFO queue the refused head blocks the queue until the head is requeued or another
@@ -30,6 +32,14 @@ from admission.engine.reasons import Reason
 Order = tuple[int, float, str, str]
 """Sort key of workloads in evaluation order. Keys are unique, so the order is total. The last item is the workload's key."""
 
+Line = tuple[int, str]
+"""A part of a queue whose workloads are in order: the priority with the sign changed, and the LocalQueue; 0, empty: any."""
+
+Position = tuple[int, float, Order]
+"""The sort key of a workload within its queue: the priority with the sign changed, the past usage, both 0 if they do not count,
+and the order.
+"""
+
 _sequence = count()
 
 _CAPACITY_MAY_HELP = frozenset(
@@ -50,6 +60,19 @@ def order_of(workload: Workload) -> Order:
     """
     uid = workload.uid if workload.gang is None else workload.gang.uid
     return (-workload.priority, workload.queued, uid, workload.key)
+
+
+def usage_counts(within: str) -> bool:
+    """Reports whether the past usage of LocalQueues says anything: not where older workloads evict newer ones anyway."""
+    return within != "LowerOrNewerEqualPriority"
+
+
+def position_of(workload: Workload, within: str, used: float = 0.0) -> Position:
+    """Returns the sort key of a workload whose LocalQueue has used so much.
+
+    `within` is whom the workloads of its queue may evict in it. Only then the priority counts toward other LocalQueues.
+    """
+    return 0 if within == "Never" else -workload.lowest_priority, used, order_of(workload)
 
 
 def _pod_set_shape(pod_set: PodSet) -> Hashable:
@@ -105,14 +128,14 @@ def shape_of(workload: Workload, *, timed: bool = False) -> Hashable:
 class EquivalenceClass:
     """The workloads of one shape.
 
-    `local_queue`: that of all members if past usage orders the queue, else empty. `refused`: the reason if the class is
-    inadmissible. `unevaluated`: keys of members that were never evaluated. `again`: when
+    `line`: priority and LocalQueue of all members as far as they order the queue (`line_of`). `refused`: the reason if
+    the class is inadmissible. `unevaluated`: keys of members that were never evaluated. `again`: when
     time alone requeues the class (epoch seconds), from the last refusal. `hint`: the queueing hint; None: any change may help.
     `short`: reason and hint of the last refusal if only quota was missing.
     """
 
     shape: Hashable
-    local_queue: str = ""
+    line: Line = (0, "")
     members: dict[str, Order] = field(default_factory=dict)
     heap: list[Order] = field(default_factory=list)
     unevaluated: set[str] = field(default_factory=set)
@@ -146,8 +169,9 @@ class EquivalenceClass:
 class QueueLine:
     """The pending workloads of a queue.
 
-    `active`: by LocalQueue a heap of the first member of each active class; outdated entries are dropped when they reach the
-    top. There is one heap for all unless past usage orders the queue (`past`).
+    `active`: by line (`line_of`) a heap of the first member of each active class; outdated entries are dropped when they reach
+    the top. There is one heap for all unless past usage orders the queue (`past`).
+    `within`: whom its workloads may evict in it.
     `inadmissible_head`: order and reason of the refused head of a StrictFIFO queue; `inadmissible_head_hint`: its hint.
     `timed`: the time limit is part of the shape.
     `aged`: older workloads may evict more. `beside_reservations`: capacity reservations of other workloads may keep some
@@ -162,7 +186,8 @@ class QueueLine:
     beside_reservations: bool = False
     classes: dict[Hashable, EquivalenceClass] = field(default_factory=dict)
     past: PastUsage | None = None
-    active: dict[str, list[tuple[Order, int, EquivalenceClass]]] = field(default_factory=dict)
+    within: str = "Never"
+    active: dict[Line, list[tuple[Order, int, EquivalenceClass]]] = field(default_factory=dict)
     inadmissible_head: tuple[Order, Reason] | None = None
     inadmissible_head_hint: QueueingHint | None = None
     _short: dict[tuple[FlavorResource, int | None], list[tuple[int, int, EquivalenceClass, QueueingHint]]] = field(
@@ -173,37 +198,43 @@ class QueueLine:
 
     def head(self) -> Order | None:
         """Returns the next workload to evaluate; None if all classes are inadmissible or the refused head blocks the queue."""
-        order = self._first_of("") if self.past is None else self._first_by_usage(self.past)
-        if order is None or (self.inadmissible_head is not None and self.inadmissible_head[0] == order):
-            return None
-        return order
-
-    def _first_by_usage(self, past: PastUsage) -> Order | None:
         firsts = (
-            (past.usage(name), order) for name in tuple(self.active) if (order := self._first_of(name)) is not None
+            (line[0], self._usage(line[1]), order) for line in tuple(self.active) if (order := self._first_of(line))
         )
         found = min(firsts, default=None)
-        return None if found is None else found[1]
+        if found is None or (self.inadmissible_head is not None and self.inadmissible_head[0] == found[2]):
+            return None
+        return found[2]
 
-    def _first_of(self, local_queue: str) -> Order | None:
-        heap = self.active.get(local_queue, [])
+    def line_of(self, workload: Workload) -> Line:
+        """Returns the part of the queue that the workload is in."""
+        return (0, "") if self.past is None else (position_of(workload, self.within)[0], workload.queue)
+
+    def _usage(self, local_queue: str) -> float:
+        return self.past.usage(local_queue) if self.past is not None and usage_counts(self.within) else 0.0
+
+    def position(self, workload: Workload) -> Position:
+        """Returns the sort key of the workload within the queue now."""
+        within = "Never" if self.past is None else self.within
+        return position_of(workload, within, self._usage(workload.queue))
+
+    def _first_of(self, line: Line) -> Order | None:
+        heap = self.active.get(line, [])
         while heap:
             order, _, found = heap[0]
             if found.refused is None and found.first() == order:
                 return order
             heappop(heap)
-        self.active.pop(local_queue, None)
+        self.active.pop(line, None)
         return None
 
     def join(self, workload: Workload) -> EquivalenceClass:
         """Adds a workload that is not in the line; returns its class."""
-        shape, local_queue = shape_of(workload, timed=self.timed), ""
-        if self.past is not None:
-            local_queue = workload.queue
-            shape = (local_queue, shape)
+        line = self.line_of(workload)
+        shape = (line, shape_of(workload, timed=self.timed))
         group = self.classes.get(shape)
         if group is None:
-            group = self.classes[shape] = EquivalenceClass(shape, local_queue)
+            group = self.classes[shape] = EquivalenceClass(shape, line)
         if group.add(order_of(workload)):
             if self.aged and group.refused is not None:
                 self._requeue(group)
@@ -378,7 +409,7 @@ class QueueLine:
         self.active = {}
         for group in groups:
             if (first := group.first()) is not None:
-                self.active.setdefault(group.local_queue, []).append((first, next(_sequence), group))
+                self.active.setdefault(group.line, []).append((first, next(_sequence), group))
         for heap in self.active.values():
             heapify(heap)
 
@@ -390,7 +421,7 @@ class QueueLine:
     def _activate(self, group: EquivalenceClass) -> None:
         first = group.first()
         if first is not None and group.refused is None:
-            heappush(self.active.setdefault(group.local_queue, []), (first, next(_sequence), group))
+            heappush(self.active.setdefault(group.line, []), (first, next(_sequence), group))
 
 
 def _outdated(entry: tuple[int, int, EquivalenceClass, QueueingHint]) -> bool:

@@ -73,16 +73,16 @@ class QueueLines:
             item.group.unevaluated.discard(item.workload.key)
             self._notices.add(item.workload, item.group.refused, BYPASSED)
 
-    def rebuild(self, changed: Mapping[str, tuple[bool, PastUsage | None]]) -> None:
-        """Rebuilds these lines with other `timed` and `past`: shapes include time limit or LocalQueue, or no longer do."""
+    def rebuild(self, changed: Mapping[str, tuple[bool, PastUsage | None, str]]) -> None:
+        """Rebuilds these lines with other `timed`, `past` and `within`: shapes include time limit and LocalQueue, or not."""
         enlisted = [item for item in self._items.values() if item.workload.cluster_queue in changed]
         enlisted = [item for item in enlisted if item.group is not None]
         for item in enlisted:
             if item.group is not None:
                 self.line(item.workload.cluster_queue).leave(item.workload.key, item.group)
-        for name, (timed, past) in changed.items():
+        for name, (timed, past, within) in changed.items():
             line = self.line(name)
-            line.timed, line.past = timed, past
+            line.timed, line.past, line.within = timed, past, within
         for item in enlisted:
             self.enlist(item)
 

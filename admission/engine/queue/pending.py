@@ -6,10 +6,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from admission.engine.model import Admission, Workload
-from admission.engine.queue.cluster_queue import EquivalenceClass, Order, order_of, shape_of
+from admission.engine.queue.cluster_queue import EquivalenceClass, Position, order_of, shape_of
 from admission.engine.queue.queueing_hints import QueueingHint
 
-Position = Callable[[Workload], tuple[float, Order]]
+Positions = Callable[[Workload], Position]
 """The sort key of a workload within its ClusterQueue."""
 
 

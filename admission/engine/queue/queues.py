@@ -24,7 +24,14 @@ from math import inf
 
 from admission.engine.model import ClusterQueue, FlavorResource, QueueingStrategy, Workload
 from admission.engine.queue.capacity_reservations import Preemptors, ReservationIndex
-from admission.engine.queue.cluster_queue import EquivalenceClass, Order, QueueLine, order_of
+from admission.engine.queue.cluster_queue import (
+    EquivalenceClass,
+    Position,
+    QueueLine,
+    order_of,
+    position_of,
+    usage_counts,
+)
 from admission.engine.queue.evictions import Evictions
 from admission.engine.queue.lines import BYPASSED, QueueLines
 from admission.engine.queue.memory import QueueMemory, refusals, remembered
@@ -34,7 +41,7 @@ from admission.engine.queue.pending import (
     CapacityReservation,
     KeptRequest,
     PendingWorkload,
-    Position,
+    Positions,
     StartReservation,
     same_place,
 )
@@ -83,15 +90,18 @@ class PendingQueues:
             line.backfill = spec.backfill
         line.by_guess = spec.by_guess
         timed, past = self._timed or spec.backfill or spec.by_guess, self.past if spec.by_usage and self.past else None
-        if line.timed != timed or line.past is not past:
-            self.lines.rebuild({spec.name: (timed, past)})
+        within = spec.preemption.within_cluster_queue
+        if line.timed != timed or line.past is not past or (past and line.within != within):
+            self.lines.rebuild({spec.name: (timed, past, within)})
+        line.within = within
         self.lines.requeue((spec.name,))
 
     def time_shapes(self, *, timed: bool) -> None:
         """Makes the time limit of a workload part of its shape in every queue, or only in those with backfill."""
         self._timed = timed
         wanted = {
-            name: (timed or line.backfill or line.by_guess, line.past) for name, line in self.lines.by_queue.items()
+            name: (timed or line.backfill or line.by_guess, line.past, line.within)
+            for name, line in self.lines.by_queue.items()
         }
         self.lines.rebuild({name: each for name, each in wanted.items() if self.lines.line(name).timed != each[0]})
 
@@ -196,7 +206,7 @@ class PendingQueues:
         order = line.head()
         head = self._items[order[-1]].workload if order else None
         if not line.strict and (first := self._reservations.returned(queue, self.position)) is not None:
-            return head if head is not None and self._uses_less(head, first) else first
+            return head if head is not None and self._goes_before(head, first) else first
         return head
 
     def goes_by_guess(self, workload: Workload) -> bool:
@@ -216,26 +226,24 @@ class PendingQueues:
         self.lines.ready.add(queue)
         return True
 
-    def _uses_less(self, one: Workload, other: Workload) -> bool:
-        """Reports whether the LocalQueue of one workload has used less than that of another one of its ClusterQueue."""
-        return self.position(one)[0] < self.position(other)[0]
+    def _goes_before(self, one: Workload, other: Workload) -> bool:
+        """Reports whether priority or past usage puts one workload before another one of its ClusterQueue."""
+        return self.position(one)[:2] < self.position(other)[:2]
 
-    def position(self, workload: Workload) -> tuple[float, Order]:
-        """Returns the sort key of the workload within its ClusterQueue now: the usage of its LocalQueue if that counts, then
-        `order_of`.
-        """
+    def position(self, workload: Workload) -> Position:
+        """Returns the sort key of the workload within its ClusterQueue now."""
         line = self.lines.by_queue.get(workload.cluster_queue)
-        past = None if line is None else line.past
-        return 0.0 if past is None else past.usage(workload.queue), order_of(workload)
+        return position_of(workload, "Never") if line is None else line.position(workload)
 
-    def positions_now(self) -> Position:
+    def positions_now(self) -> Positions:
         """Returns `position` as it is now, for another thread."""
-        names = {name for name, line in self.lines.by_queue.items() if line.past is not None}
-        usage = self.past.usages() if names else {}
+        within = {name: line.within for name, line in self.lines.by_queue.items() if line.past is not None}
+        usage = self.past.usages() if within else {}
 
-        def position(workload: Workload) -> tuple[float, Order]:
-            used = usage.get(workload.queue, 0.0) if workload.cluster_queue in names else 0.0
-            return used, order_of(workload)
+        def position(workload: Workload) -> Position:
+            policy = within.get(workload.cluster_queue)
+            counts = policy is not None and usage_counts(policy)
+            return position_of(workload, policy or "Never", usage.get(workload.queue, 0.0) if counts else 0.0)
 
         return position
 

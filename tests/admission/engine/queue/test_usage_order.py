@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from admission.engine.decision import Admit
+from admission.engine.decision import Admit, Preempt, Wait
 from admission.engine.model import (
     ClusterQueue,
     Event,
@@ -259,3 +259,58 @@ def test_usage_of_other_cluster_queues_is_not_compared() -> None:
     made.apply(of("ns/c", "ns/c0"))
     (decision,) = made.cycle().decisions
     assert [one.workload for one in getattr(decision, "victims", ())] == ["ns/x0"]
+
+
+@pytest.mark.parametrize("within", ["LowerPriority", "LowerOrNewerEqualPriority"])
+@pytest.mark.parametrize("strategy", [BEST, STRICT])
+def test_nothing_starts_that_the_next_would_evict_at_once(strategy: QueueingStrategy, within: str) -> None:
+    """The LocalQueue that used less has the less important workload: by usage alone it would start, and be evicted."""
+    made = world(flavor(), shared(1, strategy, preemption=PreemptionPolicy(within_cluster_queue=within)))
+    made.queues.past.restore("ns/many", {"cpu": 9000.0}, 0.0)
+    made.apply(of("ns/few", "ns/low", queued=1.0))
+    made.apply(of("ns/many", "ns/urgent", queued=2.0, priority=100))
+    assert [one.key for one in made.queues.active("q")] == ["ns/urgent", "ns/low"]
+    decisions = made.cycle().decisions
+    assert [(type(one), one.workload) for one in decisions if not isinstance(one, Wait)] == [(Admit, "ns/urgent")]
+
+
+@pytest.mark.parametrize("strategy", [BEST, STRICT])
+def test_a_preemptor_starts_where_its_victim_comes_back_to_a_queue_that_used_less(strategy: QueueingStrategy) -> None:
+    made = world(flavor(), shared(4, strategy, preemption=PreemptionPolicy(within_cluster_queue="LowerPriority")))
+    made.queues.past.restore("ns/a", {"cpu": 9000.0}, 0.0)
+    made.apply(of("ns/b", "ns/long", 4))
+    assert started(made) == ["ns/long"]
+    made.apply(of("ns/a", "ns/urgent", 4, queued=1.0, priority=100))
+    (decision,) = made.cycle().decisions
+    assert isinstance(decision, Preempt)
+    finish(made, "ns/long")
+    made.apply(of("ns/b", "ns/long", 4))
+    assert started(made) == ["ns/urgent"]
+
+
+def test_usage_orders_workloads_of_equal_priority_that_cannot_evict_each_other() -> None:
+    made = world(flavor(), shared(1, preemption=PreemptionPolicy(within_cluster_queue="LowerPriority")))
+    made.queues.past.restore("ns/many", {"cpu": 9000.0}, 0.0)
+    made.apply(of("ns/many", "ns/m", queued=1.0, priority=1))
+    made.apply(of("ns/few", "ns/f", queued=2.0, priority=1))
+    assert started(made) == ["ns/f"]
+
+
+def test_a_priority_that_a_tenant_wrote_for_its_gang_puts_it_before_no_other_local_queue() -> None:
+    made = world(flavor(), shared(1, preemption=PreemptionPolicy(within_cluster_queue="LowerPriority")))
+    made.queues.past.restore("ns/many", {"cpu": 9000.0}, 0.0)
+    made.apply(of("ns/many", "ns/m", queued=1.0, priority=9, priority_elsewhere=0))
+    made.apply(of("ns/few", "ns/f", queued=2.0))
+    assert started(made) == ["ns/f"]
+
+
+def test_a_policy_that_changes_while_workloads_wait_changes_their_order() -> None:
+    made = world(flavor(), shared(1))
+    made.queues.past.restore("ns/many", {"cpu": 9000.0}, 0.0)
+    made.apply(of("ns/few", "ns/low", queued=1.0))
+    made.apply(of("ns/many", "ns/urgent", queued=2.0, priority=100))
+    assert made.queues.head("q") is made.queues.workload("ns/low")
+    made.apply(shared(1, preemption=PreemptionPolicy(within_cluster_queue="LowerPriority")))
+    assert made.queues.head("q") is made.queues.workload("ns/urgent")
+    made.apply(shared(1))
+    assert made.queues.head("q") is made.queues.workload("ns/low")

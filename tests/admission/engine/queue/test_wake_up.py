@@ -97,7 +97,7 @@ def test_a_group_starts_when_the_backoff_of_one_of_its_gangs_is_over(strategy: Q
 
 
 def test_a_queue_ordered_by_usage_goes_on_after_a_preemption() -> None:
-    """The LocalQueue of the victim has used less, so the victim comes before its preemptor."""
+    """The LocalQueue of the victim has used less, but the preemptor comes first: it would evict the victim again."""
     scene = Scene()
     scene.world.queues.past.rules = RULES
     scene.world.queues.past.restore("ns/much", {"cpu": 9_000_000.0}, 0.0)
@@ -106,9 +106,9 @@ def test_a_queue_ordered_by_usage_goes_on_after_a_preemption() -> None:
     scene.tell(replace(workload("urgent", 4, priority=9, queued=1.0), queue="ns/much"))
     assert scene.evicted == ["victim"]
     scene.leave("victim")
-    assert scene.started == ["victim", "victim"]
-    scene.finish("victim")
-    assert scene.started[2:] == ["urgent"]
+    assert scene.started == ["victim", "urgent"]
+    scene.finish("urgent")
+    assert scene.started[2:] == ["victim"]
 
 
 def test_a_strict_queue_goes_on_if_a_more_important_workload_comes_while_a_victim_leaves() -> None:
