@@ -190,12 +190,9 @@ class _PodGroupPlanner:
         if workload is None:
             name = prebuilt_key(self._unit.as_job())
             event = PlannedEvent("PrebuiltWorkloadNotFound", f'prebuilt Workload "{name}" not found', "Warning")
-            stop = self._stopped("NoMatchingWorkload", "missing workload")
-            return stop.followed(PodGroupPlan(events=(event,), note="prebuilt workload not found"))
+            return self._without_prebuilt(event)
         if self._belongs_elsewhere(workload):
-            taken = another_owner(workload, self._unit.first.metadata.uid)
-            stop = self._stopped("NoMatchingWorkload", "missing workload")
-            return stop.followed(PodGroupPlan(events=(taken,) if taken else (), note="prebuilt workload not found"))
+            return self._without_prebuilt(another_owner(workload, self._unit.first.metadata.uid))
         if is_true(workload.status.conditions, names.FINISHED):
             return self._ended([workload], "", "")
         if self._matches(workload):
@@ -204,6 +201,13 @@ class _PodGroupPlanner:
         stop = self._stopped("NoMatchingWorkload", "missing workload")
         stop = stop.then(finish(workload, names.FinishedReason.OUT_OF_SYNC, message, self._now))
         return stop.followed(PodGroupPlan(note="prebuilt workload not found"))
+
+    def _without_prebuilt(self, event: PlannedEvent | None) -> PodGroupPlan:
+        """Ends what runs, and releases pods that were deleted: no Workload counts them."""
+        going = self._release(pod for pod in self._unit.pods if not pod.counts)
+        stop = going.followed(self._stopped("NoMatchingWorkload", "missing workload"))
+        events = (event,) if event is not None and self._unit.counting else ()
+        return stop.followed(PodGroupPlan(events=events, note="prebuilt workload not found"))
 
     def _belongs_elsewhere(self, workload: Workload) -> bool:
         """Reports whether the Workload serves a job or another pod; a group's prebuilt Workload may have its creator as

@@ -361,6 +361,21 @@ def test_a_group_does_not_run_on_the_workload_of_a_job(kind: str, starts: int) -
     assert sum(isinstance(action, StartPod) for action in made.actions) == starts
 
 
+@pytest.mark.parametrize("group", ["", "g"], ids=["pod", "group"])
+@pytest.mark.parametrize("taken", [False, True], ids=["not there", "anothers"])
+def test_a_pod_whose_prebuilt_workload_is_not_its_own_can_be_deleted(group: str, taken: bool) -> None:
+    """It would terminate for ever; the others of its group go on waiting."""
+    about: dict[str, Any] = {"group": group, "total": 2} if group else {}
+    going, waits = prebuilt(wire("a", deleted=True, **about)), prebuilt(wire("b", **about))
+    workload, around = made_beforehand()
+    owner = OwnerReference(api_version="batch/v1", kind="Job", name="o", uid="u", controller=True)
+    metadata = workload.metadata.model_copy(update={"owner_references": (owner,)})
+    around = replace(around, workloads={"ns/g": workload.model_copy(update={"metadata": metadata})} if taken else {})
+    made = plan(unit(going, waits) if group else unit(going), [], around, NOW)
+    assert [action.pod.metadata.name for action in made.actions if isinstance(action, ReleasePod)] == ["a"]
+    assert len(made.events) == bool(group)
+
+
 def without_owners(made: PodGroupPlan) -> PodGroupPlan:
     """The plan once its pods own the Workload."""
     return replace(made, actions=tuple(each for each in made.actions if not isinstance(each, AdoptWorkload)))
