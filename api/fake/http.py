@@ -29,6 +29,8 @@ from api.manifests import documents
 
 log = logging.getLogger(__name__)
 _ACCESS_REVIEWS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
+_TOKEN_REVIEWS = "/apis/authentication.k8s.io/v1/tokenreviews"  # noqa: S105
+_AUTHENTICATED = ("system:authenticated",)
 # Called before each request; a response that it returns replaces the real one. Used to inject faults.
 Intercept = Callable[[web.Request], Awaitable[web.StreamResponse | None]]
 # Called with each response except watches before it is sent; returns the response to send. Used to inject faults.
@@ -39,7 +41,7 @@ OnAnswer = Callable[[web.Request, web.StreamResponse], Awaitable[web.StreamRespo
 class RestSettings:
     """`tokens` maps bearer tokens to user names; without tokens every client is an administrator.
 
-    A SubjectAccessReview answers no for the users of `tenants`, and yes for all others.
+    A SubjectAccessReview answers no for the users of `tenants`, and yes for all others. A TokenReview knows `tokens`.
     """
 
     tokens: Mapping[str, str] = field(default_factory=dict)
@@ -86,7 +88,7 @@ class RestApi:
         name = self._settings.tokens.get(token)
         if name is None:
             raise unauthorized()
-        return UserInfo(name, ("system:authenticated",))
+        return UserInfo(name, _AUTHENTICATED)
 
     async def _dispatch(self, request: web.Request, context: Context) -> web.StreamResponse:
         if request.method in ("GET", "HEAD"):
@@ -95,6 +97,8 @@ class RestApi:
                 return web.Response(text=known) if isinstance(known, str) else _json(known)
         if request.method == "POST" and request.path == _ACCESS_REVIEWS:
             return await self._access(request)
+        if request.method == "POST" and request.path == _TOKEN_REVIEWS:
+            return await self._identity(request)
         target = routes.parse(request.raw_path.partition("?")[0]).target(self._store)
         if target.name is None:
             return await self._collection(request, target, context)
@@ -104,6 +108,12 @@ class RestApi:
         body = await _body(request)
         allowed = body["spec"].get("user") not in self._settings.tenants
         return _json({**body, "status": {"allowed": allowed}}, 201)
+
+    async def _identity(self, request: web.Request) -> web.Response:
+        body = await _body(request)
+        name = self._settings.tokens.get(body["spec"].get("token"))
+        user = {"user": UserInfo(name, _AUTHENTICATED).body()} if name is not None else {}
+        return _json({**body, "status": {"authenticated": name is not None, **user}}, 201)
 
     async def _collection(self, request: web.Request, target: RequestTarget, context: Context) -> web.StreamResponse:
         match request.method:

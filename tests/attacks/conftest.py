@@ -11,7 +11,10 @@ from typing import Any
 
 import pytest
 import pytest_asyncio
+import yaml
+from aiohttp import web
 
+from admission.cli.embedded import NAMESPACE
 from api.fake.server import FakeSettings
 from api.kube.client import Kube
 from api.kube.resources import JOBS, JOBSETS, SERVICE_ACCOUNTS, Resource
@@ -33,6 +36,9 @@ TENANT = "tenant"
 ATTACKER = "attacker"
 """His ServiceAccount, and on the embedded server, which knows no rights, his token."""
 
+DASHBOARD = "dashboard"
+"""Of the dashboard's ServiceAccount: on the embedded server its token."""
+
 ROLES = Resource("rbac.authorization.k8s.io", "v1", "roles", "Role")
 ROLE_BINDINGS = Resource("rbac.authorization.k8s.io", "v1", "rolebindings", "RoleBinding")
 
@@ -46,6 +52,10 @@ class Battlefield:
     honest: Site
     site: Site
     pids: list[int]
+    token: str
+    """The tenant's."""
+    token_reviews: Callable[[], int]
+    """TokenReviews that the embedded server was sent."""
     numbers: itertools.count[int] = field(default_factory=lambda: itertools.count(1))
 
     @property
@@ -102,13 +112,19 @@ async def battlefield(
     folder: Path = tmp_path_factory.mktemp(f"attacks-{request.param}")
     if request.param == "embedded":
         account = f"system:serviceaccount:{TENANT}:{ATTACKER}"
-        async with embedded(
-            folder, settings=FakeSettings(tokens={ATTACKER: account}, tenants=frozenset({account}))
-        ) as stage:
+        tokens = {ATTACKER: account, DASHBOARD: f"system:serviceaccount:{NAMESPACE}:stowage-{DASHBOARD}"}
+        asked: list[str] = []
+
+        async def note(request: web.Request) -> None:
+            if request.path.endswith("/tokenreviews"):
+                asked.append(request.path)
+
+        settings = FakeSettings(tokens=tokens, tenants=frozenset({account}), intercept=note)
+        async with embedded(folder, settings=settings) as stage:
             server = stage.server
             assert server is not None
             kubeconfig = server.kubeconfig(folder / "attacker.kubeconfig", token=ATTACKER)
-            async for found in _opened(stage, lambda: kubeconfig):
+            async for found in _opened(stage, lambda: kubeconfig, lambda: len(asked)):
                 yield found
     else:
         cluster = request.getfixturevalue("package_cluster")
@@ -117,7 +133,9 @@ async def battlefield(
                 yield found
 
 
-async def _opened(stage: Stage, kubeconfig: Callable[[], Path]) -> AsyncIterator[Battlefield]:
+async def _opened(
+    stage: Stage, kubeconfig: Callable[[], Path], token_reviews: Callable[[], int] = int
+) -> AsyncIterator[Battlefield]:
     honest, site = Site(stage.kube, "honest"), Site(stage.kube, TENANT)
     for each in (honest, site):
         await each.open({"b1": {"r1": 2}})
@@ -131,8 +149,9 @@ async def _opened(stage: Stage, kubeconfig: Callable[[], Path]) -> AsyncIterator
         binding = {"metadata": {"name": name, "namespace": TENANT}, "roleRef": role, "subjects": [subject]}
         await site.make(ROLE_BINDINGS, binding)
     path = await asyncio.to_thread(kubeconfig)
+    token = yaml.safe_load(path.read_text())["users"][0]["user"]["token"]
     async with await Kube.connect(ClientSettings(kubeconfig=path)) as tenant:
-        found = Battlefield(stage, tenant, honest, site, stage.processes.pids)
+        found = Battlefield(stage, tenant, honest, site, stage.processes.pids, token, token_reviews)
         await eventually("the tenant's rights hold", lambda: _may(tenant))
         await found.assert_unharmed()
         yield found

@@ -10,7 +10,7 @@ from aiohttp import web
 from api.fake.server import FakeServer, FakeSettings
 from api.kube.access import Permissions, Right
 from api.kube.client import Kube
-from api.kube.identities import Subject
+from api.kube.identities import Identities, Subject
 from api.kube.resources import WORKLOADS
 from api.kube.settings import ClientSettings
 
@@ -32,3 +32,13 @@ async def test_each_right_is_asked_for_once(tmp_path: Path) -> None:
                 assert not await permissions.may(Subject("tenant"), Right(WORKLOADS), "ns")
                 assert await permissions.may(Subject("operator"), Right(WORKLOADS), "ns")
     assert len(asked) == 2
+
+
+@pytest.mark.asyncio
+async def test_the_embedded_server_says_whose_a_token_is(tmp_path: Path) -> None:
+    async with FakeServer(FakeSettings(tokens={"secret": "tenant"})) as server:
+        path = server.kubeconfig(tmp_path / "config")
+        async with await Kube.connect(ClientSettings(kubeconfig=path)) as kube:
+            identities = Identities(kube)
+            assert await identities.of("secret") == Subject("tenant", ("system:authenticated",))
+            assert await identities.of("made-up") is None
