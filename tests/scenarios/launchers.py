@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import mmap
 import os
 import struct
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
 from admission.cli.processes import RunningProcess
+from tests.scenarios.stage import Stage
 
 _RUN: Final = """
 import mmap, runpy, struct, sys, time
@@ -43,6 +45,19 @@ class MovedClock:
             return await asyncio.create_subprocess_exec(
                 sys.executable, "-c", _RUN, str(self._path), *command, env=environment, stdout=out, stderr=out
             )
+
+
+@contextlib.asynccontextmanager
+async def moved_clock(stage: Stage, name: str, file: Path) -> AsyncIterator[MovedClock]:
+    """The clock of the stage's process of that name, which is started anew with it, and at the end without."""
+    child, moved = stage.processes.children[name], MovedClock(file)
+    usual, child.launch = child.launch, moved.start
+    await child.stop()
+    await stage.processes.restart(name)
+    yield moved
+    child.launch = usual
+    await child.stop()
+    await stage.processes.restart(name)
 
 
 class OtherVersion:

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from functools import partial
+from pathlib import Path
 
 import pytest
+import pytest_asyncio
 
 from api.kube.client import PatchKind
 from api.kube.resources import CLUSTER_QUEUES, CONFIG_MAPS
 from api.meta import Condition, find_condition, is_true
 from api.names import BACKFILL, BACKFILL_LEARNED, BACKFILLED, EVICTED, FINISHED, RUN_TIMES, RUN_TIMES_KEY, EvictedReason
 from tests.scenarios.failures import SHORT_LEASE
+from tests.scenarios.launchers import MovedClock, moved_clock
 from tests.scenarios.site import Site, eventually
+from tests.scenarios.stage import Stage
 from tests.scenarios.test_backfill import a_later_second, says, timed
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -22,7 +26,7 @@ ENVIRONMENT = {
     "STOWAGE_CONTROLLER__FORECAST_PERIOD": "1",
     "STOWAGE_CONTROLLER__RUN_TIMES_PERIOD": "1",
 }
-LIMIT = 45
+LIMIT = 600
 """Seconds that the job in the gang's way may run."""
 
 MakeSite = Callable[[str], Site]
@@ -44,7 +48,14 @@ async def _condition(here: Site, name: str, kind: str) -> Condition | None:
     return found if found is not None and found.status == "True" else None
 
 
-async def test_a_wrong_guess_does_not_delay_the_gang(site: MakeSite) -> None:
+@pytest_asyncio.fixture(loop_scope="session")
+async def clock(stage: Stage, tmp_path: Path) -> AsyncIterator[MovedClock]:
+    """The controller's."""
+    async with moved_clock(stage, "controller", tmp_path / "clock") as moved:
+        yield moved
+
+
+async def test_a_wrong_guess_does_not_delay_the_gang(site: MakeSite, clock: MovedClock) -> None:
     """One rack of two hosts, 4 GPUs each."""
     here = site("learned")
     await here.open({"b1": {"r1": 2}}, queueingStrategy="StrictFIFO")
@@ -68,6 +79,8 @@ async def test_a_wrong_guess_does_not_delay_the_gang(site: MakeSite) -> None:
     assert gang is not None
     assert why.message.startswith(f"may be evicted from {promised} on")
     assert f"it overtook {gang.key}, which is to start then" in why.message
+    clock.jump(LIMIT)
+    await here.finish("first")
     await here.running("gang", 8)
     evicted = await eventually("the eviction", partial(_condition, here, "short-9", EVICTED))
     assert evicted.reason == EvictedReason.BACKFILL_ENDED

@@ -16,7 +16,7 @@ import pytest_asyncio
 
 from tests.scenarios.change_watcher import Watchman
 from tests.scenarios.failures import SHORT_LEASE
-from tests.scenarios.launchers import MovedClock
+from tests.scenarios.launchers import MovedClock, moved_clock
 from tests.scenarios.site import Site, eventually
 from tests.scenarios.stage import Stage
 from tests.scenarios.test_crashes import all_is_well, arrive, here, leads, lease_of, names, seen, standby, writes
@@ -32,14 +32,8 @@ HOUR = 3600.0
 async def clock(stage: Stage, tmp_path: Path, request: pytest.FixtureRequest) -> AsyncIterator[MovedClock]:
     """That of the process whose name is the test's parameter."""
     name = request.getfixturevalue("name")
-    child, moved = stage.processes.children[name], MovedClock(tmp_path / "clock")
-    usual, child.launch = child.launch, moved.start
-    await child.stop()
-    await stage.processes.restart(name)
-    yield moved
-    child.launch = usual
-    await child.stop()
-    await stage.processes.restart(name)
+    async with moved_clock(stage, name, tmp_path / "clock") as moved:
+        yield moved
 
 
 @pytest.mark.parametrize("name", ["controller", "ungater", "webhook"])
