@@ -6,6 +6,7 @@ import asyncio
 import itertools
 from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,12 +18,13 @@ from aiohttp import web
 from admission.cli.embedded import NAMESPACE
 from api.fake.server import FakeSettings
 from api.kube.client import Kube
-from api.kube.resources import JOBS, JOBSETS, SERVICE_ACCOUNTS, Resource
+from api.kube.resources import CRDS, JOBS, JOBSETS, SERVICE_ACCOUNTS, Resource
 from api.kube.settings import ClientSettings
 from hack.controlplane.build import Tools
 from hack.controlplane.cluster import ControlPlane
 from hack.controlplane.fixtures import control_plane_tools, started
 from hack.controlplane.options import ClusterOptions
+from tests.crds import crd_of
 from tests.scenarios.conftest import pytest_runtest_makereport
 from tests.scenarios.failures import entries
 from tests.scenarios.site import Site, eventually
@@ -78,6 +80,12 @@ class Battlefield:
         body = {"apiVersion": resource.api_version, "kind": resource.kind, **obj}
         body["metadata"] = {"namespace": namespace or TENANT, **obj["metadata"]}
         return await self.tenant.create(resource, body)
+
+    async def serve(self, resource: Resource) -> None:
+        """The cluster has the kind, of which the tenant may write objects."""
+        await self.site.make(CRDS, crd_of(resource))
+        await _let_write(self.site, resource)
+        await eventually(f"the tenant may write {resource.plural}", partial(_may, self.tenant, resource))
 
     async def assert_unharmed(self) -> None:
         """The processes are those that were started, and honest work is admitted."""
@@ -140,27 +148,35 @@ async def _opened(
     for each in (honest, site):
         await each.open({"b1": {"r1": 2}})
     await site.make(SERVICE_ACCOUNTS, {"metadata": {"name": ATTACKER, "namespace": TENANT}})
-    verbs = ["create", "delete", "get", "list", "patch", "update", "watch"]
-    rule = {"apiGroups": [JOBSETS.group], "resources": [JOBSETS.plural], "verbs": verbs}
-    await site.make(ROLES, {"metadata": {"name": JOBSETS.plural, "namespace": TENANT}, "rules": [rule]})
     subject = {"kind": "ServiceAccount", "name": ATTACKER, "namespace": TENANT}
-    for kind, name in (("ClusterRole", "edit"), ("Role", JOBSETS.plural)):
-        role = {"apiGroup": ROLES.group, "kind": kind, "name": name}
-        binding = {"metadata": {"name": name, "namespace": TENANT}, "roleRef": role, "subjects": [subject]}
-        await site.make(ROLE_BINDINGS, binding)
+    role = {"apiGroup": ROLES.group, "kind": "ClusterRole", "name": "edit"}
+    binding = {"metadata": {"name": "edit", "namespace": TENANT}, "roleRef": role, "subjects": [subject]}
+    await site.make(ROLE_BINDINGS, binding)
+    await _let_write(site, JOBSETS)
     path = await asyncio.to_thread(kubeconfig)
     token = yaml.safe_load(path.read_text())["users"][0]["user"]["token"]
     async with await Kube.connect(ClientSettings(kubeconfig=path)) as tenant:
         found = Battlefield(stage, tenant, honest, site, stage.processes.pids, token, token_reviews)
-        await eventually("the tenant's rights hold", lambda: _may(tenant))
+        for resource in (JOBS, JOBSETS):
+            await eventually("the tenant's rights hold", partial(_may, tenant, resource))
         await found.assert_unharmed()
         yield found
 
 
-async def _may(tenant: Kube) -> bool:
+async def _let_write(site: Site, resource: Resource) -> None:
+    """As the roles of the kind's operator do: objects, and not their status."""
+    name, verbs = resource.plural, ["create", "delete", "get", "list", "patch", "update", "watch"]
+    rule = {"apiGroups": [resource.group], "resources": [resource.plural], "verbs": verbs}
+    await site.make(ROLES, {"metadata": {"name": name, "namespace": TENANT}, "rules": [rule]})
+    subject = {"kind": "ServiceAccount", "name": ATTACKER, "namespace": TENANT}
+    role = {"apiGroup": ROLES.group, "kind": "Role", "name": name}
+    binding = {"metadata": {"name": name, "namespace": TENANT}, "roleRef": role, "subjects": [subject]}
+    await site.make(ROLE_BINDINGS, binding)
+
+
+async def _may(tenant: Kube, resource: Resource) -> bool:
     try:
-        await tenant.list(JOBS, TENANT)
-        await tenant.list(JOBSETS, TENANT)
+        await tenant.list(resource, TENANT)
     except Exception:  # noqa: BLE001 - asked again until the role is known
         return False
     return True

@@ -44,7 +44,8 @@ class Page:
     async def what_if(self, token: str, text: str) -> tuple[int, list[str]]:
         """Status and errors of the answer to a manifest."""
         status, answer = await self.ask(f"{API}what-if", token, {"yaml": text})
-        return status, msgspec.json.decode(answer).get("errors", [])
+        found = msgspec.json.decode(answer)
+        return status, found.get("errors", [found.get("message")])
 
 
 @contextlib.asynccontextmanager
@@ -89,7 +90,7 @@ async def _kubeconfig(battlefield: Battlefield, request: pytest.FixtureRequest) 
             await battlefield.site.make(SECRETS, obj)
         return server.kubeconfig(battlefield.stage.processes.folder / "dashboard.kubeconfig", token=DASHBOARD)
     cluster = request.getfixturevalue("package_cluster")
-    for file in ("rbac", "secret"):
+    for file in ("rbac", "secret", "topologies"):
         path = str(CONFIG / "dashboard" / f"{file}.yaml")
         await asyncio.to_thread(cluster.kubectl, "apply", "--server-side", "-f", path)
     account: Path = await asyncio.to_thread(cluster.service_account, NAMESPACE, f"stowage-{DASHBOARD}")
