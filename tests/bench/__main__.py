@@ -5,6 +5,7 @@ from __future__ import annotations
 import typer
 
 from tests.bench import (
+    answers,
     binds,
     coldstart,
     cycle,
@@ -21,6 +22,7 @@ from tests.bench import (
     joint,
     kinds,
     leadership,
+    long_cycles,
     page,
     placement,
     preemption,
@@ -142,6 +144,18 @@ def cycle_command() -> None:
     cycle.run()
 
 
+@app.command("long-cycles")
+def long_cycles_command(only: str = "", top: int = 0, repeat: int = 2) -> None:
+    """Cycles with many queues or flavors under fair sharing, with many taints, under placement constraints."""
+    long_cycles.run(only, top, repeat)
+
+
+@app.command("answers")
+def answers_command(scenes: int = 500, steps: int = 40, keep: str = "") -> None:
+    """The hash of all decisions in drawn scenes, to compare before and after a change of the engine."""
+    answers.run(scenes, steps, keep)
+
+
 @app.command("waiting")
 def waiting_command() -> None:
     """Cycles beside very many that wait, and a book of very many nodes."""
@@ -237,6 +251,7 @@ def everything(context: typer.Context) -> None:
         defrag_load.run()
         cycle.run()
         waiting.run()
+        long_cycles.run()
         exact.main([])
         shaping.run()
         joint.run()

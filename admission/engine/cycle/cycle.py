@@ -44,7 +44,7 @@ from admission.engine.cycle.reserved_quota import drawing
 from admission.engine.cycle.solve import Unsolved, flavors_of, place, refusals
 from admission.engine.decision import PREEMPTION_GATED, Admit, Decision, Preempt, Wait
 from admission.engine.flavors.assign import FlavorAssignment, Mode, NoPreemption, Preemptions
-from admission.engine.flavors.search import Scope
+from admission.engine.flavors.search import QuotaQueries, Scope
 from admission.engine.ledger import Ledger
 from admission.engine.model import ClusterQueue, StopPolicy, Workload
 from admission.engine.preemption.projected_quota import reclaimable_beside
@@ -251,9 +251,9 @@ class _Cycle:
         """
         if head.assignment is None:
             oracle = self._preemptions.about(head.workload) if queue.preemption.evicts else self._no_preemption
-            scope = Scope(head.refused, fair=self._fair)
+            scope, head.queries = Scope(head.refused, fair=self._fair), QuotaQueries()
             with slice_released(self._ledger, head.workload) if head.workload.replaces else nullcontext():
-                head.assignment = flavors_of(self._ledger, head.workload, queue, scope, oracle)
+                head.assignment = flavors_of(self._ledger, head.workload, queue, scope, oracle, head.queries)
         return head.assignment
 
     def _grow(self, head: Head, queue: ClusterQueue) -> Decision | None:

@@ -6,7 +6,7 @@ only heads that could be next are evaluated, and a head that turns out to borrow
 admission in its cohort tree a head is evaluated again, unless its answer cannot have changed (borrowers.py).
 
 `FairOrder` orders by fair shares in each cohort tree (tournament.py). Every head of a tree is evaluated, and again after each
-admission in the tree. Called by cycle.py.
+admission in the tree that may change its flavors (settled_heads.py). Called by cycle.py.
 """
 
 from __future__ import annotations
@@ -18,8 +18,10 @@ from typing import Protocol
 
 from admission.engine.cycle.borrowers import Borrowers
 from admission.engine.cycle.nomination import Nomination
-from admission.engine.cycle.tournament import winner
+from admission.engine.cycle.settled_heads import SettledHeads, independent
+from admission.engine.cycle.tournament import Tournament
 from admission.engine.flavors.assign import FlavorAssignment
+from admission.engine.flavors.search import QuotaQueries
 from admission.engine.ledger import Ledger
 from admission.engine.model import Workload
 from admission.engine.queue.cluster_queue import Order, order_of
@@ -27,7 +29,8 @@ from admission.engine.queue.cluster_queue import Order, order_of
 
 @dataclass(slots=True, eq=False)
 class Head:
-    """The head of a queue. `level` is its borrowing level, or a lower bound of it while `assignment` is None.
+    """The head of a queue. `level` is its borrowing level, or a lower bound of it while `assignment` is None. `queries` is what
+    the search of `assignment` asked.
 
     `refused` maps flavors whose nodes have no capacity for a pod set to the message of the placement. `fits_nowhere`: not even
     empty nodes have capacity. `first`: the head comes before all others whose `first` is None, as long as it borrows no further
@@ -38,6 +41,7 @@ class Head:
     order: Order
     level: int = 0
     assignment: FlavorAssignment | None = None
+    queries: QuotaQueries | None = None
     refused: dict[tuple[str, str], str] = field(default_factory=dict)
     fits_nowhere: bool = True
     first: int | None = None
@@ -149,6 +153,22 @@ class ClassicalOrder:
                 self.again(head)
 
 
+@dataclass(slots=True, eq=False)
+class _Tree:
+    """The heads of one cohort tree. `grown`: usage has grown since the filed heads were looked at."""
+
+    tournament: Tournament
+    heads: dict[str, Head] = field(default_factory=dict)
+    nominations: dict[str, Nomination] = field(default_factory=dict)
+    settled: SettledHeads = field(default_factory=SettledHeads)
+    grown: bool = False
+
+    def forget(self, queue: str) -> None:
+        """Forgets the flavors of the queue's head."""
+        self.settled.discard(queue)
+        self.nominations.pop(queue, None)
+
+
 class FairOrder:
     """Orders by fair shares within each tree. Trees share no quota; between trees it orders by priority and age.
 
@@ -157,18 +177,23 @@ class FairOrder:
 
     def __init__(self, ledger: Ledger, find_flavors: Callable[[Head], None]) -> None:
         self._ledger, self._find_flavors = ledger, find_flavors
-        self._trees: dict[str, dict[str, Head]] = {}
+        self._trees: dict[str, _Tree] = {}
         self._winners: dict[str, Head] = {}
+        self._turn: Head | None = None
 
     def __len__(self) -> int:
         """Returns the number of heads."""
-        return sum(map(len, self._trees.values()))
+        return sum(len(tree.heads) for tree in self._trees.values())
 
     def enter(self, head: Head) -> None:
         """Adds a head."""
-        tree = self._ledger.quota.tree_of(head.queue)
-        self._trees.setdefault(tree, {})[head.queue] = head
-        self._winners.pop(tree, None)
+        name = self._ledger.quota.tree_of(head.queue)
+        if name not in self._trees:
+            self._trees[name] = _Tree(Tournament(self._ledger))
+        tree = self._trees[name]
+        tree.forget(head.queue)
+        tree.heads[head.queue] = head
+        self._winners.pop(name, None)
 
     def again(self, head: Head) -> None:
         """Drops the winner of the tree; the head is still in the order."""
@@ -176,32 +201,46 @@ class FairOrder:
 
     def leave(self, head: Head) -> None:
         """Removes a settled head."""
-        tree = self._ledger.quota.tree_of(head.queue)
-        self._winners.pop(tree, None)
-        heads = self._trees.get(tree, {})
-        heads.pop(head.queue, None)
-        if not heads:
-            self._trees.pop(tree, None)
+        name = self._ledger.quota.tree_of(head.queue)
+        self._winners.pop(name, None)
+        if (tree := self._trees.get(name)) is None:
+            return
+        tree.forget(head.queue)
+        tree.heads.pop(head.queue, None)
+        if not tree.heads:
+            self._trees.pop(name)
 
     def next(self) -> Head | None:
         """Returns the first of the winners of all trees."""
-        for tree, heads in self._trees.items():
-            if tree not in self._winners:
-                self._winners[tree] = self._winner(heads)
-        return min(self._winners.values(), key=lambda head: head.order, default=None)
+        for name, tree in self._trees.items():
+            if name not in self._winners:
+                self._winners[name] = self._winner(tree)
+        self._turn = min(self._winners.values(), key=lambda head: head.order, default=None)
+        return self._turn
 
-    def _winner(self, heads: dict[str, Head]) -> Head:
-        if first := [head for head in heads.values() if head.first is not None]:
+    def _winner(self, tree: _Tree) -> Head:
+        if first := [head for head in tree.heads.values() if head.first is not None]:
             return min(first, key=lambda head: head.order)
-        candidates = {}
-        for name in sorted(heads):
-            head = heads[name]
+        if tree.grown:
+            tree.grown = False
+            for name in tree.settled.outdated():
+                tree.heads[name].assignment = None
+        for name in sorted(tree.heads):
+            head = tree.heads[name]
             if head.assignment is None:
+                tree.forget(name)
                 self._find_flavors(head)
-            if head.assignment is None:
-                return head
-            candidates[name] = Nomination(head.workload, head.assignment)
-        return heads[winner(candidates, self._ledger).workload.cluster_queue]
+                if head.assignment is None:
+                    return head
+                self._file(tree, head)
+            if name not in tree.nominations or tree.nominations[name].assignment is not head.assignment:
+                tree.nominations[name] = Nomination(head.workload, head.assignment)
+        return tree.heads[tree.tournament.winner(tree.nominations).workload.cluster_queue]
+
+    def _file(self, tree: _Tree, head: Head) -> None:
+        node = self._ledger.quota.node(head.queue)
+        if node is not None and head.queries is not None and independent(head.workload, self._ledger):
+            tree.settled.add(node, head.queries)
 
     def goes_back(self, head: Head, level: int) -> bool:
         """Returns False always: the tournament has counted the borrowing level already."""
@@ -209,8 +248,14 @@ class FairOrder:
         return False
 
     def usage_grown(self, queue: str) -> None:
-        """Drops the winner and the flavors of all heads in the tree."""
-        tree = self._ledger.quota.tree_of(queue)
-        self._winners.pop(tree, None)
-        for head in self._trees.get(tree, {}).values():
-            head.assignment = None
+        """Drops the winner of the tree, and the flavors of its heads that are not filed; the others are looked at later."""
+        name = self._ledger.quota.tree_of(queue)
+        self._winners.pop(name, None)
+        if (tree := self._trees.get(name)) is None:
+            return
+        tree.grown = True
+        if self._turn is not None:
+            tree.settled.discard(self._turn.queue)
+        for name, head in tree.heads.items():
+            if name not in tree.settled:
+                head.assignment = None

@@ -25,7 +25,7 @@ from admission.engine.cycle.nomination import Nomination
 from admission.engine.cycle.reserved_quota import drawing
 from admission.engine.decision import NoPlacement, PlacementResult
 from admission.engine.flavors.assign import FlavorAssignment, Mode, NoPreemption, PreemptionOracle
-from admission.engine.flavors.search import EVERYWHERE, FlavorSearch, Scope
+from admission.engine.flavors.search import EVERYWHERE, FlavorSearch, QuotaQueries, Scope
 from admission.engine.ledger import Ledger
 from admission.engine.model import Assignment, ClusterQueue, PlacementRequest, Workload
 from admission.engine.reasons import Reason
@@ -65,13 +65,14 @@ def flavors_of(
     queue: ClusterQueue,
     scope: Scope = EVERYWHERE,
     preemption: PreemptionOracle | None = None,
+    queries: QuotaQueries | None = None,
 ) -> FlavorAssignment:
     """Returns the flavors that quota allows.
 
-    `preemption` decides whether evictions would help; None means that nothing is evicted.
+    `preemption` decides whether evictions would help; None means that nothing is evicted. `queries` collects what was asked.
     """
     oracle = NoPreemption(ledger.quota) if preemption is None else preemption
-    return FlavorSearch(queue, ledger.flavors, ledger.quota, oracle, scope).assign(workload)
+    return FlavorSearch(queue, ledger.flavors, ledger.quota, oracle, scope, queries).assign(workload)
 
 
 def place(ledger: Ledger, requests: Sequence[PlacementRequest], *, empty: bool = False) -> PlacementResult:

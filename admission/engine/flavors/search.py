@@ -65,6 +65,17 @@ class Scope:
     fair: bool = False
 
 
+@dataclass(slots=True)
+class QuotaQueries:
+    """What a search asked the quota tree: the amounts that are free, by flavor and resource, and whether one was short.
+
+    While these amounts stay free at the same borrowing level, and none was short, the search finds the same again.
+    """
+
+    free: list[tuple[FlavorResource, int]] = field(default_factory=list)
+    short: bool = False
+
+
 EVERYWHERE = Scope()
 _FITS = FlavorTrial(Mode.FIT)
 """The trial of a request that fits without borrowing; no trial ranks above it."""
@@ -102,8 +113,10 @@ class FlavorSearch:
         quota: QuotaTree,
         oracle: PreemptionOracle,
         scope: Scope = EVERYWHERE,
+        queries: QuotaQueries | None = None,
     ) -> None:
         self.queue, self.flavors, self.quota, self.oracle, self.scope = queue, flavors, quota, oracle, scope
+        self.queries = QuotaQueries() if queries is None else queries
         self.implied = topology_implied(queue, flavors)
 
     def assign(self, workload: Workload) -> FlavorAssignment:
@@ -280,7 +293,9 @@ class FlavorSearch:
         borrowing = self.quota.borrowing(queue, fr, needed)
         missing = needed - self.quota.available(queue, fr)
         if missing <= 0:
+            self.queries.free.append((fr, needed))
             return FlavorTrial(Mode.FIT, borrowing.level) if borrowing.level else _FITS
+        self.queries.short = True
         more = to_text(resource, missing)
         text = f"insufficient unused quota for {resource} in flavor {flavor}, {more} more needed"
         if not (self.quota.nominal(queue, fr) >= needed or borrowing.below_root or self._preempts_while_borrowing()):

@@ -127,6 +127,12 @@ def use(node: QuotaNode | None, fr: FlavorResource, amount: int) -> None:
         node = node.parent
 
 
+def passed_on(node: QuotaNode, fr: FlavorResource, amount: int) -> int:
+    """Returns how much of `amount` more usage at the node would be charged to its parent."""
+    before, kept = node.usage.get(fr, 0), held_back(node, fr)
+    return max(0, before + amount - kept) - max(0, before - kept)
+
+
 def wait(node: QuotaNode, fr: FlavorResource, amount: int) -> None:
     """Counts this part of the queue's usage as kept for pending workloads; a negative amount counts it no longer."""
     bump(node.waiting, fr, amount)

@@ -1,15 +1,19 @@
-"""Heads that borrow are not looked at again after each admission where that changes nothing (issue 16, F6)."""
+"""Heads are not looked at again after each admission where that changes nothing (issue 16, F6)."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from random import Random
 from typing import Any
 
 import pytest
 
-from admission.engine.cycle import borrowers
+from admission.engine.cycle import borrowers, head_order
 from admission.engine.cycle.cycle import CycleReport, run_cycle
+from admission.engine.cycle.nomination import Nomination
+from admission.engine.cycle.settled_heads import SettledHeads
+from admission.engine.cycle.tournament import Tournament, winner
 from admission.engine.decision import Preempt
 from admission.engine.flavors.search import FlavorSearch
 from admission.engine.model import (
@@ -23,9 +27,11 @@ from admission.engine.model import (
     Workload,
 )
 from admission.engine.preemption.preemptor import Preemptor
+from admission.engine.quota.fairness import FairSharingRules
 from tests.admission.engine.builders import BEST, CPU, STRICT, Cluster, group, host, queue, racks, workload
 from tests.budgets import examples
 
+RULES = FairSharingRules()
 RESOURCES, FLAVORS = ("cpu", "memory"), ("tas", "spot")
 
 
@@ -70,7 +76,7 @@ def _workload(random: Random, number: int, queues: int) -> Workload:
     return replace(made, pod_sets=pod_sets)
 
 
-def _decided(seed: int) -> list[CycleReport]:
+def _decided(seed: int, *, fair: bool = False) -> list[CycleReport]:
     """Some cycles of a random scene in which most borrow: a cohort tree, two flavors, ends and arrivals in between."""
     random = Random(seed)
     plain = random.random() < 0.3  # no topology on the flavors: quota alone decides
@@ -87,13 +93,20 @@ def _decided(seed: int) -> list[CycleReport]:
     root = {fr: replace(q, borrowing_limit=None, lending_limit=None) for fr, q in owned.items()}
     cluster.tell(Cohort("root", None, root), Cohort("left", "root", owned), Cohort("right", "root"))
     queues, evicting = random.randint(2, 7), random.random() < 0.5
-    cluster.tell(*(_queue(random, f"q{n}", evicting) for n in range(queues)))
+    specs = [_queue(random, f"q{n}", evicting) for n in range(queues)]
+    if fair:
+        weights = Random(seed)
+        specs = [replace(spec, weight_milli=weights.choice([0, 500, 1000, 1000])) for spec in specs]
+        if weights.random() < 0.6:  # where cohorts have no limits, the heads are filed
+            unlimited = {fr: Quota(quota.nominal) for fr, quota in owned.items()}
+            cluster.tell(Cohort("left", "root", unlimited))
+    cluster.tell(*specs)
     number, reports = 0, list[CycleReport]()
     for now in range(6):
         for _ in range(random.randint(2, 12)):
             cluster.tell(_workload(random, number := number + 1, queues))
-        preemptor = Preemptor(cluster.ledger, now, None)
-        reports.append(run_cycle(cluster.ledger, cluster.queues, now, random.choice([2, 5, 100]), preemptor))
+        preemptor, budget = Preemptor(cluster.ledger, now, RULES if fair else None), random.choice([2, 5, 100])
+        reports.append(run_cycle(cluster.ledger, cluster.queues, now, budget, preemptor, fair=fair))
         leaving = {v.workload for d in reports[-1].decisions if isinstance(d, Preempt) for v in d.victims}
         for key in sorted(cluster.ledger.admissions):
             if random.random() < (0.7 if key in leaving else 0.15):
@@ -133,3 +146,48 @@ def test_an_admission_does_not_make_every_borrower_search_again(monkeypatch: pyt
     assert report.admitted == 40
     # each head once when it comes, and once when it has its turn
     assert len(searches) <= 50 + 2 * 40
+
+
+class _Plain(Tournament):
+    """Tournaments of which each computes everything anew."""
+
+    def winner(self, left: Mapping[str, Nomination]) -> Nomination:
+        return winner(left, self._ledger)
+
+
+def test_the_fast_way_decides_as_the_plain_one_with_fair_sharing(monkeypatch: pytest.MonkeyPatch) -> None:
+    kept, outdated = list[int](), list[int]()
+    look = SettledHeads.outdated
+
+    def counted(self: SettledHeads) -> list[str]:
+        names = look(self)
+        kept.append(len(self._since))
+        outdated.append(len(names))
+        return names
+
+    monkeypatch.setattr(SettledHeads, "outdated", counted)
+    fast = [_decided(seed, fair=True) for seed in range(examples(25))]
+    assert sum(kept) > len(fast), "heads keep their flavors"
+    assert sum(outdated) > len(fast) / 5, "heads lose their flavors"
+    monkeypatch.setattr(head_order, "independent", lambda workload, ledger: False)
+    monkeypatch.setattr(head_order, "Tournament", _Plain)
+    for seed, reports in enumerate(fast):
+        assert reports == _decided(seed, fair=True), f"seed {seed}"
+    assert sum(report.admitted for reports in fast for report in reports) > 10 * len(fast)
+
+
+def test_an_admission_with_fair_sharing_makes_only_its_own_queue_search_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    searches: list[str] = []
+    assign = FlavorSearch.assign
+
+    def counted(self: FlavorSearch, one: Workload) -> Any:
+        searches.append(one.key)
+        return assign(self, one)
+
+    monkeypatch.setattr(FlavorSearch, "assign", counted)
+    cluster = Cluster(Flavor("tas", {}), Cohort("all", None, {("tas", "cpu"): Quota(1000 * CPU)}))
+    cluster.tell(*(queue(f"q{n}", cohort="all", tas=0) for n in range(50)))
+    cluster.tell(*(workload(f"w{n:03}", to=f"q{n % 50}", queued=float(n)) for n in range(200)))
+    report = cluster.cycle(budget=40, fair=True)
+    assert report.admitted == 40
+    assert len(searches) <= 50 + 40
