@@ -118,8 +118,8 @@ def preemption_command(nodes: int = 2000, candidates: int = 700, repeat: int = 3
 
 
 @app.command("rack-gangs")
-def rack_gangs_command(nodes: int = 15_000, decisions: int = 1, wide: int = 16, repeat: int = 3) -> None:
-    """Whom to evict for gangs of a rack where quota and nodes are both full: one cycle."""
+def rack_gangs_command(nodes: int = 0, decisions: int = 1, wide: int = 16, repeat: int = 3) -> None:
+    """Whom to evict for gangs of a rack or block where quota and nodes are both full: one cycle."""
     rack_gangs.run(nodes, decisions, wide, repeat)
 
 

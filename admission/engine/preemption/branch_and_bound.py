@@ -8,6 +8,7 @@ enumerates every set that could be cheaper than the best one.
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 
 from admission.engine.model import FlavorResource
@@ -21,51 +22,75 @@ MOST = 64
 """The search enumerates no larger sets, and abandons a branch at twice this size: no proof is in reach there."""
 
 
-class BranchAndBound:
-    """The search in one domain; `domain` is None if no topology is requested or its capacity is not counted.
+@dataclass(frozen=True, slots=True, eq=False)
+class DomainBound:
+    """A domain, and what is known of the sets in it at little cost; `domain` is None if no topology is requested or its
+    capacity is not counted.
 
-    `inside` holds the candidates that use capacity in the domain (all candidates if `domain` is None), in Kueue's order.
-    `quota_givers` holds keys of candidates that free missing quota; if given, every set contains at least one of them.
-    `top_by_quota` is a lower bound of the highest priority in any set.
+    `inside` holds the candidates that use capacity in the domain (all candidates if `domain` is None), in Kueue's order. `top`
+    is a lower bound of the highest priority in any set, and `number` of how many of `inside` it has.
     """
 
-    def __init__(
-        self,
-        victim_search: VictimSearch,
-        domain: CandidateDomain | None,
-        inside: Sequence[Candidate],
-        top_by_quota: int,
-        quota_givers: Collection[str] = (),
-    ) -> None:
-        self._victim_search, self._domain, self._inside, self._quota_givers = (
-            victim_search,
-            domain,
-            inside,
-            quota_givers,
-        )
+    domain: CandidateDomain | None
+    inside: Sequence[Candidate]
+    top: int
+    number: int
+    free: bool
+
+    @classmethod
+    def of(
+        cls, victim_search: VictimSearch, domain: CandidateDomain | None, inside: Sequence[Candidate], top_by_quota: int
+    ) -> DomainBound:
+        """Bounds the sets in the domain. `top_by_quota` is a lower bound of the highest priority in any set."""
+        missing = 0 if domain is None else domain.missing
+        top, number = top_by_quota, 0
+        if domain is not None and missing:
+            gain = domain.gain
+            top = max(top, _top_by_capacity([(c.workload.priority, gain.get(c.key, 0)) for c in inside], missing))
+            number = fewest([gain.get(c.key, 0) for c in inside], missing)
+        return cls(domain, inside, top, number, not (missing or victim_search.quota_shortages))
+
+    @property
+    def possible(self) -> bool:
+        """Reports whether all candidates inside free enough capacity."""
+        return self.number < IMPOSSIBLE
+
+    def cost(self, *, beside: bool) -> Cost:
+        """Returns a lower bound of every set's cost. `beside`: the set has at least one candidate more, for its quota."""
+        if self.free and not beside:
+            return FREE
+        return Cost(self.top, 1, max(1, self.number + beside), FREE.top, 0)
+
+
+class BranchAndBound:
+    """The search in one domain.
+
+    `quota_givers` holds keys of candidates that free missing quota; if given, every set contains at least one of them.
+    """
+
+    def __init__(self, victim_search: VictimSearch, bound: DomainBound, quota_givers: Collection[str] = ()) -> None:
+        self._victim_search, self._bound, self._quota_givers = victim_search, bound, quota_givers
+        self._domain, self._inside = bound.domain, bound.inside
         self._chosen: list[Candidate] = []
         self.cut = False
-        self.floor, self.possible = self._lowest(top_by_quota)
+        self.floor, self.possible = self._lowest()
 
     # ---- the floor
 
-    def _lowest(self, top_by_quota: int) -> tuple[Cost, bool]:
+    def _lowest(self) -> tuple[Cost, bool]:
         """Returns a lower bound of the cost, and whether any set can exist.
 
         Each figure of a cost is bounded under the assumption that the figures before it are at their bound. That is
         enough, because costs compare figure by figure.
         """
         missing = 0 if self._domain is None else self._domain.missing
-        quota = self._victim_search.removal.quota_shortages()
+        quota = self._victim_search.quota_shortages
         if not (missing or quota or self._quota_givers):
             return FREE, True
         everybody = self._victim_search.priorities
         priorities = everybody if self._quota_givers else sorted({c.workload.priority for c in self._inside})
-        least = max(
-            top_by_quota, _top_by_capacity([(c.workload.priority, self._gain(c)) for c in self._inside], missing)
-        )
         for top in priorities:
-            if top >= least and (cost := self._cheapest_up_to(top, missing, quota)) is not None:
+            if top >= self._bound.top and (cost := self._cheapest_up_to(top, missing, quota)) is not None:
                 return cost, True
         return FREE, False
 
@@ -80,7 +105,7 @@ class BranchAndBound:
             return None
         need = max(fewest_with(share, deficit, at_top) for share, deficit in shares)
         if self._quota_givers:
-            need = max(need, fewest([self._gain(c) for c in self._inside], missing) + 1)
+            need = max(need, self._bound.number + 1)
         return pool.cost(at_top, need)
 
     @cached_property

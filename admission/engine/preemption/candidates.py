@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
+from functools import cached_property
 
 from admission.engine.decision import PreemptionReason
 from admission.engine.flavors.assign import FlavorAssignment
@@ -86,15 +87,16 @@ class Candidate:
     top: QuotaNode | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Candidates:
-    """The candidates in three parts, each as `in_order` returns it."""
+    """The candidates in three parts, each as the function `in_order` returns it."""
 
     hierarchical: tuple[Candidate, ...]
     reclaimable: tuple[Candidate, ...]
     own: tuple[Candidate, ...]
 
-    def in_order(self) -> list[Candidate]:
+    @cached_property
+    def in_order(self) -> Sequence[Candidate]:
         """Candidates that are already being evicted first, then part by part."""
         parts = (self.hierarchical, self.reclaimable, self.own)
         return [c for evicted in (True, False) for part in parts for c in part if c.workload.evicted is evicted]

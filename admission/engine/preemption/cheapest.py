@@ -18,12 +18,13 @@ certificate's bound is a lower bound of every answer, and a certificate without 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
+from heapq import heapify, heappop, heappush
 
 from admission.engine.decision import Certificate
 from admission.engine.ledger import Ledger
-from admission.engine.preemption.branch_and_bound import BranchAndBound
+from admission.engine.preemption.branch_and_bound import BranchAndBound, DomainBound
 from admission.engine.preemption.candidates import Candidates, PreemptionContext, PreemptionVariant, find
 from admission.engine.preemption.classical import attempts, choose, quota_might_do
 from admission.engine.preemption.cost import cost_of
@@ -44,7 +45,7 @@ def cheapest(ledger: Ledger, context: PreemptionContext, budget: int) -> VictimC
     """Returns the cheapest victims found within the budget of examined sets; none if evictions do not help."""
     best = BestVictims(budget)
     candidates = find(ledger, context)
-    ordered = candidates.in_order()
+    ordered = candidates.in_order
     if not quota_might_do(ledger, context, candidates):
         return VictimChoice((), best.certificate())
     gains = gains_of(ledger, context, ordered)
@@ -75,24 +76,42 @@ def search(victim_search: VictimSearch, gains: EvictionGains | None) -> None:
     if top is None:
         return
     if gains is None or not gains.together:
-        _search_all(victim_search, [BranchAndBound(victim_search, None, victim_search.open, top)])
+        _search_all(victim_search, [DomainBound.of(victim_search, None, victim_search.open, top)])
         return
-    inside = [(domain, victim_search.open_among(domain.takes)) for domain in gains.domains]
-    _search_all(victim_search, [BranchAndBound(victim_search, domain, members, top) for domain, members in inside])
-    if quota_givers := victim_search.quota_givers():
-        _search_all(
-            victim_search,
-            [BranchAndBound(victim_search, domain, members, top, quota_givers) for domain, members in inside],
-        )
+    bounds = [
+        DomainBound.of(victim_search, domain, victim_search.open_among(domain.takes), top) for domain in gains.domains
+    ]
+    _search_all(victim_search, bounds)
+    if any(victim_search.best.beaten_by(one.cost(beside=True)) for one in bounds) and (
+        quota_givers := victim_search.quota_givers()
+    ):
+        _search_all(victim_search, bounds, quota_givers)
 
 
-def _search_all(victim_search: VictimSearch, searches: Iterable[BranchAndBound]) -> None:
-    """Runs the searches, lowest floor first, and skips those that cannot beat the best set."""
-    for one_search in sorted((one for one in searches if one.possible), key=lambda one: one.floor):
-        if victim_search.best.beaten_by(one_search.floor):
-            one_search.search()
-            if one_search.cut:
-                victim_search.best.floors.append(one_search.floor)
+def _search_all(victim_search: VictimSearch, bounds: Iterable[DomainBound], quota_givers: Collection[str] = ()) -> None:
+    """Searches the domains, lowest floor first, and skips those that cannot beat the best set.
+
+    The floor of a domain is not computed before its bound is the lowest of all.
+    """
+    best = victim_search.best
+    bounds = [one for one in bounds if one.possible]
+    waiting = [(one.cost(beside=bool(quota_givers)), False, number) for number, one in enumerate(bounds)]
+    searches: dict[int, BranchAndBound] = {}
+    heapify(waiting)
+    while waiting:
+        lowest, is_floor, number = heappop(waiting)
+        if not best.beaten_by(lowest):
+            return
+        if not is_floor:
+            one_search = BranchAndBound(victim_search, bounds[number], quota_givers)
+            if one_search.possible:
+                searches[number] = one_search
+                heappush(waiting, (one_search.floor, True, number))
+            continue
+        one_search = searches.pop(number)
+        one_search.search()
+        if one_search.cut:
+            best.floors.append(one_search.floor)
 
 
 def reprieved(

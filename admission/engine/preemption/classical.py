@@ -27,8 +27,8 @@ from admission.engine.topology.eviction_gains import EvictionGains
 def classical(ledger: Ledger, context: PreemptionContext) -> list[PreemptionTarget]:
     """Returns the victims in the order chosen; none if evictions do not help."""
     candidates = find(ledger, context)
-    ordered = candidates.in_order()
-    if not quota_might_do(ledger, context, candidates):
+    ordered = candidates.in_order
+    if context.requests and not quota_might_do(ledger, context, candidates):
         return []
     return choose(ledger, context, candidates, gains_of(ledger, context, ordered))
 
@@ -46,10 +46,15 @@ def choose(
     """
     if gains is not None and not gains.domains:
         return []
-    ordered = candidates.in_order()
+    ordered = candidates.in_order
     for borrowing in attempts(context, candidates):
         with TrialRemoval(ledger, context, gains, borrowing=borrowing) as removal:
-            out = removal.remove_until_fit(sequence(context, ordered, borrowing))
+            own = len(candidates.own) == len(ordered)
+            evictable = ordered if own else in_turn(context, ordered, borrowing)
+            if removal.placement_is_cheap:
+                out = removal.remove_until_counted(evictable, own=own)
+            else:
+                out = removal.remove_until_fit(PreemptionTarget(one, one.variant.claim) for one in evictable)
             if out:
                 return removal.reprieve_and_place(out) if placed else removal.reprieve(out)
     return []
@@ -67,7 +72,7 @@ def attempts(context: PreemptionContext, candidates: Candidates) -> tuple[bool, 
 
 def quota_might_do(ledger: Ledger, context: PreemptionContext, candidates: Candidates) -> bool:
     """Reports whether quota suffices if every candidate of some attempt is evicted: a cheap check before counting capacity."""
-    ordered = candidates.in_order()
+    ordered = candidates.in_order
     return bool(ordered) and any(
         _quota_without(ledger, context, ordered, borrowing) for borrowing in attempts(context, candidates)
     )
@@ -75,9 +80,8 @@ def quota_might_do(ledger: Ledger, context: PreemptionContext, candidates: Candi
 
 def _quota_without(ledger: Ledger, context: PreemptionContext, ordered: Sequence[Candidate], borrowing: bool) -> bool:
     with TrialRemoval(ledger, context, None, borrowing=borrowing) as removal:
-        for candidate in ordered:
-            if not (borrowing and candidate.variant is PreemptionVariant.RECLAIM_WITHOUT_BORROWING):
-                removal.remove(candidate)
+        without = PreemptionVariant.RECLAIM_WITHOUT_BORROWING
+        removal.remove_all([c for c in ordered if not (borrowing and c.variant is without)])
         return removal.quota_fits()
 
 
@@ -86,11 +90,11 @@ def _under_nominal(context: PreemptionContext) -> bool:
     return all(node.usage.get(fr, 0) < node.quota(fr).nominal for fr in context.needed)
 
 
-def sequence(context: PreemptionContext, ordered: Sequence[Candidate], borrowing: bool) -> Iterator[PreemptionTarget]:
+def in_turn(context: PreemptionContext, ordered: Sequence[Candidate], borrowing: bool) -> Iterator[Candidate]:
     """Yields the candidates that may be evicted, each checked after the ones before it are removed."""
     for candidate in ordered:
         if may_evict(context, candidate, borrowing):
-            yield PreemptionTarget(candidate, candidate.variant.claim)
+            yield candidate
 
 
 def may_evict(context: PreemptionContext, candidate: Candidate, borrowing: bool) -> bool:

@@ -12,10 +12,11 @@ end.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from types import TracebackType
+from typing import Final
 
 from admission.engine.decision import PlacementResult, PreemptionReason, Victim
 from admission.engine.flavors.assign import FlavorAssignment
@@ -26,6 +27,9 @@ from admission.engine.quota.cohorts import QuotaNode, use
 from admission.engine.spare_quota import within_quota
 from admission.engine.topology.allocation.simulated_removal import PlacementCheck
 from admission.engine.topology.eviction_gains import CandidateDomain, EvictionGains
+
+_FEW: Final = 64
+"""The number of removed candidates after which their places are counted for the first time."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -72,10 +76,10 @@ class TrialRemoval:
     ) -> None:
         if self._assumed:
             self.assume(False)
-        for candidate in self._out.values():
-            _charge(candidate.node, candidate.usage, +1)
-            if self.gains is not None:
-                self.gains.bring_back(candidate.key)
+        _charge_all(self._out.values(), +1)
+        if self.gains is not None:
+            for key in self._out:
+                self.gains.bring_back(key)
         self._trial.__exit__(kind, error, trace)
 
     # ---- remove and put back
@@ -97,10 +101,31 @@ class TrialRemoval:
         if (counted := self._domain or self.gains) is not None:
             counted.bring_back(candidate.key)
 
+    def remove_all(self, candidates: Collection[Candidate]) -> None:
+        """Removes the workloads."""
+        _charge_all(candidates, -1)
+        counted = self._domain or self.gains
+        for candidate in candidates:
+            self._out[candidate.key] = candidate
+            if counted is not None:
+                counted.evict(candidate.key)
+
+    def put_back_all(self, candidates: Collection[Candidate]) -> None:
+        """Puts the workloads back."""
+        _charge_all(candidates, +1)
+        counted = self._domain or self.gains
+        for candidate in candidates:
+            key = candidate.key
+            del self._out[key]
+            if key in self._simulated:
+                self._simulated.discard(key)
+                self._ledger.undo_removal(key)
+            if counted is not None:
+                counted.bring_back(key)
+
     def restore(self) -> None:
         """Puts all removed workloads back."""
-        for candidate in list(self._out.values()):
-            self.put_back(candidate)
+        self.put_back_all(list(self._out.values()))
 
     @contextmanager
     def only(self, domain: CandidateDomain | None) -> Iterator[None]:
@@ -198,37 +223,104 @@ class TrialRemoval:
         Exactly the returned candidates stay removed.
         """
         out: list[PreemptionTarget] = []
+        removed: list[Candidate] = []
         short, stride = 0, 1
         for one in sequence:
             self.remove(one.candidate)
             out.append(one)
+            removed.append(one.candidate)
             if not self.quota_fits():
                 short = len(out)
             elif self.placement_is_cheap or len(out) - short >= stride:
                 if self.placement_fits():
-                    return self._back(out, short)
+                    return out[: self._bisected(removed, short, len(out), self.fits)]
                 short, stride = len(out), 2 * stride
         if len(out) > short and self.placement_fits():
-            return self._back(out, short)
-        self._move(out, len(out), 0)
+            return out[: self._bisected(removed, short, len(out), self.fits)]
+        self._move(removed, len(out), 0)
         return []
 
-    def _back(self, out: list[PreemptionTarget], short: int) -> list[PreemptionTarget]:
-        """Returns the shortest sufficient prefix of `out`; `out[:short]` does not suffice, and all of `out` does."""
-        low, high, at = short, len(out), len(out)
+    def remove_until_counted(self, candidates: Iterable[Candidate], *, own: bool) -> list[PreemptionTarget]:
+        """Does what `remove_until_fit` does where placements are only counted and nothing is removed yet.
+
+        What the evictions free is counted for all of them at once; so which candidates there are must not depend on places.
+        `own`: all of them are of the preemptor's own queue, so that does not depend on quota either.
+        """
+        gains, self.gains = self.gains, None
+        if own:
+            out = list(candidates)
+            enough = _enough_after(gains, out)
+            short = self._remove_at_once(out, min(enough.values(), default=None))
+        else:
+            out = []
+            short = self._remove_in_turn(candidates, out, gains)
+            enough = _enough_after(gains, out)
+        number = None if short is None else max(short + 1, min(enough.values(), default=len(out) + 1))
+        if number is None or number > len(out):
+            self._move(out, len(self._out), 0)
+            self.gains = gains
+            return []
+        self._move(out, len(self._out), number)
+        del out[number:]
+        if gains is not None:
+            slots = {slot for slot, evictions in enough.items() if evictions <= number}
+            self.gains = gains.after([candidate.key for candidate in out], slots)
+        return [PreemptionTarget(candidate, candidate.variant.claim) for candidate in out]
+
+    def _remove_in_turn(
+        self, candidates: Iterable[Candidate], out: list[Candidate], gains: EvictionGains | None
+    ) -> int | None:
+        """Removes the candidates one by one into `out`, until they suffice or have ended; returns how many of them free too
+        little quota, or None if all do.
+        """
+        short, look = 0, _FEW
+        for candidate in candidates:
+            self.remove(candidate)
+            out.append(candidate)
+            if short == len(out) - 1 and not self.quota_fits():
+                short = len(out)
+            elif gains is None or gains.enough:
+                break
+            elif len(out) >= look:
+                look *= 4
+                if _enough_after(gains, out):
+                    break
+        return None if short == len(out) else short
+
+    def _remove_at_once(self, out: Sequence[Candidate], number: int | None) -> int | None:
+        """Removes the first `number` candidates, at least one, and more until quota suffices; returns how many of them free
+        too little quota, at least one less than `number`; None if `number` is None or all do.
+        """
+        if number is None or not out:
+            return None
+        at, step = max(number, 1), 1
+        self._move(out, 0, at)
+        if self.quota_fits():
+            return at - 1
+        while at < len(out):
+            low, at, step = at, min(len(out), at + step), 2 * step
+            self._move(out, low, at)
+            if self.quota_fits():
+                return self._bisected(out, low, at, self.quota_fits) - 1
+        return None
+
+    def _bisected(self, out: Sequence[Candidate], low: int, high: int, suffices: Callable[[], bool]) -> int:
+        """Returns the length of the shortest beginning of `out` that suffices: more than `low`, at most `high`.
+
+        The candidates up to `high` are removed before, and exactly the shortest beginning afterwards.
+        """
+        at = high
         while high - low > 1:
             middle = (low + high) // 2
             self._move(out, at, middle)
             at = middle
-            low, high = (low, middle) if self.fits() else (middle, high)
+            low, high = (low, middle) if suffices() else (middle, high)
         self._move(out, at, high)
-        return out[:high]
+        return high
 
-    def _move(self, out: Sequence[PreemptionTarget], at: int, to: int) -> None:
-        for one in out[at:to]:
-            self.remove(one.candidate)
-        for one in out[to:at]:
-            self.put_back(one.candidate)
+    def _move(self, out: Sequence[Candidate], at: int, to: int) -> None:
+        self.remove_all(out[at:to])
+        self.put_back_all(out[to:at])
 
     def reprieve_and_place(self, out: Sequence[PreemptionTarget]) -> list[PreemptionTarget]:
         """Reprieves like `reprieve`; returns no victims if no placement is found for the workload."""
@@ -240,15 +332,28 @@ class TrialRemoval:
         list.
         """
         kept = list(out)
-        for index in range(len(kept) - 2, -1, -1):
-            candidate = kept[index].candidate
-            self.put_back(candidate)
-            if self.fits():
-                kept[index] = kept[-1]
-                kept.pop()
-            else:
-                self.remove(candidate)
+        for index in self._not_needed([one.candidate for one in kept[:-1]]):
+            kept[index] = kept[-1]
+            kept.pop()
         return kept
+
+    def _not_needed(self, removed: Sequence[Candidate]) -> Iterator[int]:
+        """Puts back each candidate that is not needed, the last one first; yields its index.
+
+        Where a placement is only counted, several are put back at once: if all of them may be, each of them may be.
+        """
+        end, step = len(removed), 1
+        while end > 0:
+            start = max(0, end - step)
+            self.put_back_all(removed[start:end])
+            if self.fits():
+                yield from range(end - 1, start - 1, -1)
+                end, step = start, 2 * step if self.placement_is_cheap else 1
+            else:
+                self.remove_all(removed[start:end])
+                if step == 1:
+                    end = start
+                step = max(1, step // 2)
 
 
 def gains_of(ledger: Ledger, context: PreemptionContext, candidates: Iterable[Candidate]) -> EvictionGains | None:
@@ -260,6 +365,22 @@ def _charge(node: QuotaNode, usage: Mapping[FlavorResource, int], sign: int) -> 
     """Charges usage without the journal: the caller undoes it, and a search does it tens of thousands of times."""
     for fr, amount in usage.items():
         use(node, fr, sign * amount)
+
+
+def _charge_all(candidates: Iterable[Candidate], sign: int) -> None:
+    """Charges the usage of all these candidates, each queue once: the sums of the tree do not depend on the order."""
+    usages: dict[QuotaNode, dict[FlavorResource, int]] = {}
+    for candidate in candidates:
+        total = usages.setdefault(candidate.node, {})
+        for fr, amount in candidate.usage.items():
+            total[fr] = total.get(fr, 0) + amount
+    for node, usage in usages.items():
+        _charge(node, usage, sign)
+
+
+def _enough_after(gains: EvictionGains | None, out: Sequence[Candidate]) -> dict[int, int]:
+    """Returns the domains in which the pods have room, each with the number of these to evict, from the first on."""
+    return {0: 0} if gains is None else gains.enough_after([candidate.key for candidate in out])
 
 
 def _beyond(node: QuotaNode, fr: FlavorResource, amount: int) -> int:

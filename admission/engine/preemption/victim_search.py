@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import accumulate
 
 from admission.engine.decision import Certificate, Proof
@@ -153,23 +154,35 @@ class VictimSearch:
         """Reports whether pods have to be placed on a topology."""
         return bool(self._context.requests)
 
+    @cached_property
+    def quota_shortages(self) -> list[tuple[FlavorResource, int]]:
+        """The (flavor, resource) pairs whose quota is short before any open candidate is removed, and by how much."""
+        return self.removal.quota_shortages()
+
     def top_by_quota(self) -> int | None:
         """Returns the lowest priority p such that quota suffices after every open candidate of priority p or lower is evicted.
 
         Returns None if quota never suffices. Protected queues are ignored, so the answer is a lower bound.
         """
-        top = FREE.top
+        if self.removal.quota_fits():
+            return FREE.top
         with self._ledger.trial():
-            for candidate in sorted(self.open, key=lambda c: c.workload.priority):
+            for top in self.priorities:
+                usages: dict[str, dict[FlavorResource, int]] = {}
+                for candidate in self.open:
+                    if candidate.workload.priority == top:
+                        total = usages.setdefault(candidate.node.name, {})
+                        for fr, amount in candidate.usage.items():
+                            total[fr] = total.get(fr, 0) + amount
+                for name, usage in usages.items():
+                    self._ledger.quota.remove(name, usage)
                 if self.removal.quota_fits():
                     return top
-                self._ledger.quota.remove(candidate.node.name, candidate.usage)
-                top = candidate.workload.priority
-            return top if self.removal.quota_fits() else None
+            return None
 
     def quota_givers(self) -> dict[str, None]:
         """Returns the keys of the open candidates that use any of the quota that is short."""
-        short_of = [fr for fr, _ in self.removal.quota_shortages()]
+        short_of = [fr for fr, _ in self.quota_shortages]
         return {c.key: None for c in self.open if any(c.usage.get(fr, 0) for fr in short_of)}
 
     def pool_of_all(self, top: int) -> CandidatePool:

@@ -14,9 +14,8 @@ bound for any set of evictions. Called by ledger.py for the preemption engine.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
-from operator import add, floordiv, sub
 from typing import Final
 
 import numpy as np
@@ -26,17 +25,15 @@ from admission.engine.model import PlacementRequest
 from admission.engine.pauses import no_pause
 from admission.engine.topology.allocation.allocations import Allocations
 from admission.engine.topology.allocation.capacity import Capacity
-from admission.engine.topology.allocation.simulated_removal import taken
 from admission.engine.topology.constraints import Group, ResolvedRequest, groups_of
+from admission.engine.topology.eviction_order import EvictionOrder
+from admission.engine.topology.eviction_takes import Takes, UnitsByRow
 from admission.engine.topology.place_group import GroupPlacer
-from admission.engine.topology.tree.level import Ints
+from admission.engine.topology.tree.level import Bools, Ints
 from admission.engine.topology.tree.tree import Tree
 
 _STEP: Final = 128
-"""Rows between two pauses."""
-
-Take = tuple[int, tuple[int, ...]]
-"""(row, amounts that a workload uses there of the resources that the gang's pods request)."""
+"""Domains between two pauses."""
 
 
 @dataclass(slots=True, eq=False)
@@ -49,7 +46,7 @@ class SliceCounts:
 
     size: int
     want: int
-    part_of: dict[int, int] = field(default_factory=dict)
+    part_of: Sequence[int]
     holds: dict[int, int] = field(default_factory=dict)
     gain: dict[str, dict[int, int]] = field(default_factory=dict)
 
@@ -63,19 +60,18 @@ class SliceCounts:
 class CandidateDomain:
     """A domain that could hold the gang. A unit is a pod, or a slice if slices stay on one row.
 
-    `holds` is the number of units that fit now, `want` the number that must fit, `unit` the amounts that one unit requests.
-    `free` (amounts) and `fit` (units) are keyed by row; `takes` (usage) and `gain` (a bound of the units that an eviction
-    adds) by the key of a workload that uses capacity in the domain. `slices` says more if the units must come together in
-    narrower domains.
+    `holds` is the number of units that fit now, `want` the number that must fit. `slot` is that of the
+    domain at its level. `takes` (the rows that it uses, each with the
+    number of its amounts in `units`) and `gain` (a bound of the units that an eviction adds) are keyed by the key of a
+    workload that uses capacity in the domain. `slices` says more if the units must come together in narrower domains.
     """
 
     name: str
+    slot: int
     want: int
-    unit: tuple[int, ...]
+    units: UnitsByRow
     holds: int = 0
-    free: dict[int, list[int]] = field(default_factory=dict)
-    fit: dict[int, int] = field(default_factory=dict)
-    takes: dict[str, list[Take]] = field(default_factory=dict)
+    takes: dict[str, dict[int, int]] = field(default_factory=dict)
     gain: dict[str, int] = field(default_factory=dict)
     slices: SliceCounts | None = None
 
@@ -86,27 +82,22 @@ class CandidateDomain:
 
     def evict(self, key: str) -> None:
         """Counts the workload as evicted."""
-        self._shift(key, add)
+        self._shift(key, +1)
 
     def bring_back(self, key: str) -> None:
         """Counts the workload as running again."""
-        self._shift(key, sub)
+        self._shift(key, -1)
 
-    def _shift(self, key: str, step: Callable[[int, int], int]) -> None:
-        every, fits, unit, more, slices = self.free, self.fit, self.unit, 0, self.slices
-        for row, amounts in self.takes.get(key, ()):
-            free = every[row] = list(map(step, every[row], amounts))
-            fit = max(0, min(map(floordiv, free, unit)))
-            if slices is not None:
-                slices.holds[slices.part_of[row]] += fit - fits[row]
-            more += fit - fits[row]
-            fits[row] = fit
-        self.holds += more
-
-    def count(self, free: Sequence[int]) -> int:
-        """Returns how many units fit on a row with these free amounts."""
-        fit: int = min(map(floordiv, free, self.unit))
-        return max(0, fit)
+    def _shift(self, key: str, sign: int) -> None:
+        takes = self.takes.get(key)
+        if takes is None:
+            return
+        units, slices = self.units, self.slices
+        for row, number in takes.items():
+            more = units.shift(row, number, sign)
+            if more and slices is not None:
+                slices.holds[slices.part_of[row]] += more
+            self.holds += more
 
 
 class EvictionGains:
@@ -116,8 +107,11 @@ class EvictionGains:
     is True if the counted group has all pod sets of the request; otherwise some pod sets are not counted here.
     """
 
-    def __init__(self, domains: Sequence[CandidateDomain], *, exact: bool, together: bool) -> None:
+    def __init__(
+        self, domains: Sequence[CandidateDomain], order: EvictionOrder, *, exact: bool, together: bool
+    ) -> None:
         self.domains, self.exact, self.together = domains, exact, together
+        self._order = order
         self._of: dict[str, list[CandidateDomain]] = {}
         for domain in domains:
             for key in domain.takes:
@@ -143,6 +137,25 @@ class EvictionGains:
             domain.bring_back(key)
             self._enough -= held and domain.missing > 0
 
+    def enough_after(self, keys: Sequence[str]) -> dict[int, int]:
+        """Returns the slots of the domains that hold the gang after the eviction of all `keys`, each with the length of the
+        shortest beginning of `keys` that is enough.
+
+        Nothing may be counted as evicted before the call.
+        """
+        return self._order.enough_after(keys)
+
+    def after(self, keys: Sequence[str], slots: Collection[int]) -> EvictionGains:
+        """Returns the gains in the domains of these slots alone, with `keys` counted as evicted.
+
+        As long as it counts an eviction, use it alone.
+        """
+        domains = [domain for domain in self.domains if domain.slot in slots]
+        narrowed = EvictionGains(domains, self._order, exact=self.exact, together=self.together)
+        for key in keys:
+            narrowed.evict(key)
+        return narrowed
+
 
 def eviction_gains(
     steps: GroupPlacer,
@@ -155,7 +168,7 @@ def eviction_gains(
     """Returns the gains of evicting each workload in `keys`; None if they cannot be counted.
 
     They cannot if the request is invalid, if it has pods that stay in place, or if pod terms affect its pods. `pause` is called
-    between the rows.
+    between the workloads.
     """
     group = _main(requests)
     tree = steps.tree(group)
@@ -168,8 +181,8 @@ def eviction_gains(
     whole = _unit(tree, resolved) == resolved.slice_size or (
         resolved.required and resolved.slice_level == resolved.level
     )
-    found = _domains(allocations, capacity, group.workers.flavor, resolved, keys, pause)
-    return EvictionGains(found, exact=alone and whole, together=len(group.members) == len(requests))
+    domains, order = _domains(allocations, capacity, group.workers.flavor, resolved, keys, pause)
+    return EvictionGains(domains, order, exact=alone and whole, together=len(group.members) == len(requests))
 
 
 def _unit(tree: Tree, resolved: ResolvedRequest) -> int:
@@ -192,59 +205,55 @@ def _domains(
     resolved: ResolvedRequest,
     keys: Iterable[str],
     pause: Callable[[], None],
-) -> list[CandidateDomain]:
+) -> tuple[list[CandidateDomain], EvictionOrder]:
+    """Returns the domains that would hold the gang without all these workloads."""
     tree = capacity.trees[flavor]
     wanted = {tree.columns.of(name): amount for name, amount in resolved.request.items() if amount}
-    domain_of = _domain_of(tree, resolved.level if resolved.required else None)
-    part_of = _domain_of(tree, resolved.slice_level) if _by_parts(tree, resolved) else None
-    usable = tree.rows.alive.copy()
+    usable: Bools = tree.rows.alive.copy()
     if (mask := tree.matcher.feasible(resolved.wants, tree.rows.size)) is not None:
         usable &= mask
-    made: dict[int, CandidateDomain] = {}
     size = _unit(tree, resolved)
-    unit = tuple(amount * size for amount in wanted.values())
     want = resolved.need * resolved.slice_size // size
-    level = tree.levels[resolved.level]
-    rows: Ints = np.flatnonzero(usable)
-    columns = [_column(tree, column)[rows] for column in wanted]
-    fits = _fits(columns, unit, len(rows)).tolist()
-    amounts = map(list, zip(*(column.tolist() for column in columns), strict=True))
-    for row, free, fit in zip(rows.tolist(), amounts, fits, strict=True):
-        if not row % _STEP:
-            pause()
-        at = domain_of[row]
-        domain = made.get(at)
-        if domain is None:
-            name = "/".join(level.paths[at]) if resolved.required else ""
-            slices = None if part_of is None else SliceCounts(resolved.slice_size, resolved.need)
-            domain = made[at] = CandidateDomain(name, want, unit, slices=slices)
-        domain.free[row] = free
-        domain.fit[row] = fit
-        domain.holds += fit
-        if part_of is not None and domain.slices is not None:
-            part = domain.slices.part_of[row] = part_of[row]
-            domain.slices.holds[part] = domain.slices.holds.get(part, 0) + fit
+    units = UnitsByRow.of(tree, tuple(wanted), tuple(amount * size for amount in wanted.values()))
+    slots = _slots(tree, resolved.level if resolved.required else None)
+    slots[~usable] = -1
+    takes = Takes(allocations, capacity, flavor, units, slots.tolist())
     for key in keys:
-        _add_takes(allocations, capacity, flavor, key, tuple(wanted), made, domain_of)
-    found = []
-    for domain in made.values():
         pause()
-        if _enough(domain):
-            found.append(domain)
-    return sorted(found, key=lambda domain: domain.name)
+        takes.add(key)
+    pause()
+    order = EvictionOrder(units, slots, takes, want)
+    paths = tree.levels[resolved.level].paths if resolved.required else ()
+    by_slot = {
+        slot: CandidateDomain("/".join(paths[slot]) if resolved.required else "", slot, want, units, holds)
+        for slot, holds in order.holds.items()
+    }
+    for number, (key, rows) in enumerate(takes.of_key.items()):
+        if not number % _STEP:
+            pause()
+        for slot, part in takes.by_slot(rows).items():
+            if (domain := by_slot.get(slot)) is not None:
+                domain.takes[key] = part
+                domain.gain[key] = sum(units.gains[each] for each in part.values())
+    if _by_parts(tree, resolved):
+        part_of = _slots(tree, resolved.slice_level).tolist()
+        for slot, domain in by_slot.items():
+            pause()
+            domain.slices = _slice_counts(domain, resolved, part_of, np.flatnonzero(slots == slot).tolist())
+    return sorted(by_slot.values(), key=lambda domain: domain.name), order
 
 
-def _column(tree: Tree, column: int) -> Ints:
-    free = tree.free(column)
-    return np.zeros(tree.rows.size, dtype=np.int64) if free is None else free
-
-
-def _fits(columns: Sequence[Ints], unit: Sequence[int], size: int) -> Ints:
-    """Returns how many units fit on each row."""
-    fit: Ints = np.full(size, np.iinfo(np.int64).max)
-    for free, amount in zip(columns, unit, strict=True):
-        fit = np.minimum(fit, free // amount)
-    return np.maximum(fit, 0)
+def _slice_counts(
+    domain: CandidateDomain, resolved: ResolvedRequest, part_of: Sequence[int], rows: Iterable[int]
+) -> SliceCounts:
+    slices = SliceCounts(resolved.slice_size, resolved.need, part_of)
+    for row in rows:
+        slices.holds[part_of[row]] = slices.holds.get(part_of[row], 0) + domain.units.fit(row)
+    for key, takes in domain.takes.items():
+        gain = slices.gain[key] = dict[int, int]()
+        for row, number in takes.items():
+            gain[part_of[row]] = gain.get(part_of[row], 0) + domain.units.gains[number]
+    return slices
 
 
 def _by_parts(tree: Tree, resolved: ResolvedRequest) -> bool:
@@ -253,59 +262,13 @@ def _by_parts(tree: Tree, resolved: ResolvedRequest) -> bool:
     return resolved.slice_size > 1 and inside and _unit(tree, resolved) == 1
 
 
-def _domain_of(tree: Tree, at: int | None) -> list[int]:
+def _slots(tree: Tree, at: int | None) -> Ints:
     """Returns, by row, the slot of its domain at the level; the same slot for all rows without a level."""
     if at is None:
-        return [0] * tree.rows.size
+        return np.zeros(tree.rows.size, dtype=np.int64)
     slots: Ints = np.arange(tree.rows.size, dtype=np.int64)
     if tree.rows is not tree.levels[-1]:
         slots = tree.rows.parent[slots]
     for level in range(tree.depth - 1, at, -1):
         slots = tree.levels[level].parent[slots]
-    found: list[int] = slots.tolist()
-    return found
-
-
-def _add_takes(
-    allocations: Allocations,
-    capacity: Capacity,
-    flavor: str,
-    key: str,
-    wanted: tuple[int, ...],
-    made: Mapping[int, CandidateDomain],
-    domain_of: Sequence[int],
-) -> None:
-    by_row: dict[int, dict[int, int]] = {}
-    for spot, vector in taken(allocations, capacity, key):
-        row = capacity.row(flavor, spot)
-        if row is not None:
-            amounts = by_row.setdefault(row, {})
-            for column, amount in vector:
-                amounts[column] = amounts.get(column, 0) + amount
-    for row, amounts in by_row.items():
-        domain = made.get(domain_of[row])
-        if domain is None or row not in domain.free:
-            continue
-        take = tuple(amounts.get(column, 0) for column in wanted)
-        if any(take):
-            domain.takes.setdefault(key, []).append((row, take))
-            most = max(-(-amount // need) for amount, need in zip(take, domain.unit, strict=True))
-            domain.gain[key] = domain.gain.get(key, 0) + most
-            if (slices := domain.slices) is not None:
-                gain, part = slices.gain.setdefault(key, {}), slices.part_of[row]
-                gain[part] = gain.get(part, 0) + most
-
-
-def _enough(domain: CandidateDomain) -> bool:
-    """Reports whether the gang would fit if every workload in `takes` were evicted."""
-    if not domain.missing:
-        return True
-    freed: dict[int, Sequence[int]] = {}
-    for takes in domain.takes.values():
-        for row, amounts in takes:
-            before = freed.get(row)
-            freed[row] = amounts if before is None else list(map(add, before, amounts))
-    more = 0
-    for row, taken_there in freed.items():
-        more += domain.count(list(map(add, domain.free[row], taken_there))) - domain.fit[row]
-    return more >= domain.missing
+    return slots

@@ -101,7 +101,7 @@ class DrawnCluster:
 
     def allowed_sets(self, *, borrowing: bool) -> Iterator[list[Candidate]]:
         """All sets of candidates, those that are evicted already always among them as far as they may go."""
-        ordered = find(self.ledger, self.context()).in_order()
+        ordered = find(self.ledger, self.context()).in_order
         leaving: list[Candidate] = []
         for candidate in ordered:
             if candidate.workload.evicted and self.allowed_together([*leaving, candidate], borrowing=borrowing):

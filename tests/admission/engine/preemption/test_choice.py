@@ -10,11 +10,11 @@ from admission.engine.decision import PreemptionReason, Proof
 from admission.engine.model import Profile
 from admission.engine.preemption.candidates import find, find_for_fairness
 from admission.engine.preemption.cheapest import cheapest
-from admission.engine.preemption.classical import attempts, classical
+from admission.engine.preemption.classical import attempts, classical, in_turn
 from admission.engine.preemption.cost import FREE, Cost, cost_of
 from admission.engine.preemption.fair import fair
 from admission.engine.preemption.preemptor import Preemptor
-from admission.engine.preemption.removal import PreemptionTarget
+from admission.engine.preemption.removal import PreemptionTarget, TrialRemoval, gains_of
 from admission.engine.quota.fairness import FairSharingRules, FairStrategy
 from tests.admission.engine.dump import dump
 from tests.admission.engine.preemption.drawn_clusters import NOW, DrawnCluster, scenes
@@ -44,7 +44,7 @@ def check(
     """There is a way of asking (with borrowing or without) by which all is as it must be."""
     victims = keys(targets)
     assert len(set(victims)) == len(victims)
-    ordered = [c for c in find(scene.ledger, scene.context()).in_order() if c.key in victims]
+    ordered = [c for c in find(scene.ledger, scene.context()).in_order if c.key in victims]
     ways = [
         borrowing
         for borrowing in ((True, False) if by_right else (True,))
@@ -64,6 +64,26 @@ def test_kueues_victims_free_enough_and_the_search_leaves_no_trace(scene: DrawnC
     assert scene.ledger.audit() == []
     if targets:
         check(scene, targets)
+
+
+@few(quick(8))
+@given(scenes())
+def test_places_counted_at_once_give_the_victims_that_removing_one_by_one_gives(scene: DrawnCluster) -> None:
+    ledger, context = scene.ledger, scene.context()
+    candidates = find(ledger, context)
+    ordered = candidates.in_order
+    gains = gains_of(ledger, context, ordered)
+    for borrowing in attempts(context, candidates):
+        with TrialRemoval(ledger, context, gains, borrowing=borrowing) as removal:
+            if not removal.placement_is_cheap:
+                return
+            targets = (PreemptionTarget(one, one.variant.claim) for one in in_turn(context, ordered, borrowing))
+            in_order = keys(removal.reprieve(removal.remove_until_fit(targets)))
+        with TrialRemoval(ledger, context, gains, borrowing=borrowing) as removal:
+            own = len(candidates.own) == len(ordered)
+            evictable = ordered if own else in_turn(context, ordered, borrowing)
+            assert keys(removal.reprieve(removal.remove_until_counted(evictable, own=own))) == in_order
+    assert ledger.audit() == []
 
 
 @few(quick(8))

@@ -60,6 +60,30 @@ def test_counting_agrees_with_placing(scene: DrawnCluster, data: st.DataObject) 
         assert fits == eviction_gains.enough or not eviction_gains.exact
 
 
+@few
+@given(scenes(), st.data())
+def test_all_domains_at_once_are_counted_like_one_after_the_other(scene: DrawnCluster, data: st.DataObject) -> None:
+    ledger, requests = scene.ledger, scene.requests()
+    keys = [workload.key for workload in scene.running]
+    gains = ledger.placement.eviction_gains(requests, keys) if requests else None
+    if gains is None:
+        return
+    gone = data.draw(st.lists(st.sampled_from(keys), unique=True))
+    at_once = gains.enough_after(gone)
+    narrowed = gains.after(gone, set(at_once))
+    assert {domain.slot for domain in narrowed.domains if not domain.missing} == set(at_once)
+    assert narrowed.enough == bool(at_once)
+    for key in gone:
+        narrowed.bring_back(key)
+    in_turn = {domain.slot: 0 for domain in gains.domains if not domain.missing}
+    for number, key in enumerate(gone, 1):
+        gains.evict(key)
+        for domain in gains.domains:
+            if not domain.missing:
+                in_turn.setdefault(domain.slot, number)
+    assert at_once == in_turn
+
+
 @settings(few, max_examples=examples(8))
 @given(scenes())
 def test_a_place_that_holds_is_a_place(scene: DrawnCluster) -> None:
