@@ -11,7 +11,7 @@ from typing import Annotated, ClassVar
 from pydantic import Field
 
 from api.meta import Condition, KubeModel, KubeObject
-from api.names import ELASTIC_GROUP, ELASTIC_SIGS_GROUP, ELASTIC_VERSION
+from api.names import ELASTIC_GROUP, ELASTIC_QUOTA, ELASTIC_SIGS_GROUP, ELASTIC_VERSION
 from api.schema import CONDITIONS, INT_OR_STRING, Quantity, schema
 
 _AMOUNTS = {"type": "object", "additionalProperties": INT_OR_STRING, "maxProperties": 64}
@@ -52,3 +52,8 @@ class SigsElasticQuota(ElasticQuota):
     """ElasticQuota in the API group of older manifests."""
 
     API_VERSION: ClassVar[str] = f"{ELASTIC_SIGS_GROUP}/{ELASTIC_VERSION}"
+
+
+def cluster_queue_name(namespace: str) -> str:
+    """Returns the name of the ClusterQueue in which the elastic quota of the namespace counts."""
+    return f"{ELASTIC_QUOTA}.{namespace}"

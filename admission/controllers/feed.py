@@ -20,7 +20,6 @@ from dataclasses import replace
 
 from admission.controllers.affected import AffectedWorkloads
 from admission.controllers.cluster_view import BY_REPLACED, ClusterView
-from admission.controllers.elastic.translation import queue_name
 from admission.controllers.in_steps import InSteps
 from admission.controllers.node_amounts import AmountsChanged
 from admission.controllers.past_usage import UsageReader
@@ -32,6 +31,7 @@ from admission.engine import convert_advance_reservations, convert_nodes, conver
 from admission.engine.quota.charging import PLAIN, ResourceRules
 from admission.engine.scheduler_state import SchedulerState
 from api.advance_reservations import AdvanceReservation
+from api.elastic import cluster_queue_name
 from api.errors import InvalidObject
 from api.kube.store import Change, ChangeType
 from api.meta import is_true, object_key
@@ -83,7 +83,7 @@ class Feed:
         self._affected = AffectedWorkloads(views, self._refresh_one, request_cycle)
         self._tell_error: Callable[[str], None] = lambda key: None
         self._tell_usage: Callable[[str, str], None] = lambda queue, local_queue: None
-        views.outside.charged = lambda namespace: state.ledger.bound.of_queue(queue_name(namespace))
+        views.outside.charged = lambda namespace: state.ledger.bound.of_queue(cluster_queue_name(namespace))
         self.past_usage = UsageReader(views.local_queues, state, request_cycle)
         views.topologies.add_handler(self._topology_changed)
         views.trees.add_handler(self._trees_changed)
@@ -218,7 +218,7 @@ class Feed:
             return
         self._cluster_queues.pop(change.key, None)
         namespace = change.object.metadata.labels.get(ELASTIC_QUOTA_LABEL, "")
-        if change.key == queue_name(namespace):
+        if change.key == cluster_queue_name(namespace):
             self._views.outside.forget(namespace)
         self._apply(model.ObjectRemoved(model.RemovedKind.CLUSTER_QUEUE, change.key))
         self._affected.by_cluster_queue(change.key)
@@ -232,7 +232,7 @@ class Feed:
                 inactive=None if activity.active else activity.message,
                 unanswered=activity.unanswered,
                 only_checks=activity.only_checks,
-                outside=self._views.outside.of(namespace) if queue.key == queue_name(namespace) else {},
+                outside=self._views.outside.of(namespace) if queue.key == cluster_queue_name(namespace) else {},
             )
         except InvalidObject as bad:
             log.warning("queue not taken: %s", bad, extra={"cluster_queue": queue.key})
@@ -246,7 +246,7 @@ class Feed:
 
     def _outside_changed(self, namespace: str) -> None:
         """Updates the queue of an elastic quota, which counts every pod of its namespace."""
-        queue = self._views.cluster_queues.objects.get(queue_name(namespace))
+        queue = self._views.cluster_queues.objects.get(cluster_queue_name(namespace))
         if queue is not None:
             self._set_cluster_queue(queue)
 
@@ -374,7 +374,7 @@ class Feed:
         """Counts the pods anew that no Workload counts, if this is the queue of an elastic quota."""
         found = self._views.cluster_queues.objects.get(queue)
         namespace = "" if found is None else found.metadata.labels.get(ELASTIC_QUOTA_LABEL, "")
-        if found is not None and queue == queue_name(namespace):
+        if found is not None and queue == cluster_queue_name(namespace):
             self._views.outside.count_again(namespace)
 
     # ---- workloads

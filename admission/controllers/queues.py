@@ -23,7 +23,6 @@ from admission.controllers.active_conditions import (
     local_queue_activity,
 )
 from admission.controllers.cluster_view import BY_CLUSTER_QUEUE, Views
-from admission.controllers.elastic.translation import queue_name
 from admission.controllers.fair_share_status import NO_SHARES, StatusShares
 from admission.controllers.gauges import USUAL, GaugeOptions, QueueFigures, QueueGauges, of_cohort, of_local_queue
 from admission.controllers.past_usage import usage_status
@@ -38,6 +37,7 @@ from admission.controllers.queue_totals import (
 )
 from admission.engine.queue.queues import PendingQueues
 from admission.engine.quota.tree import QuotaTree, outside_usage
+from api.elastic import cluster_queue_name
 from api.kube.client import Kube, PatchKind
 from api.kube.informer import Informer
 from api.kube.reconcile import Reconciler
@@ -190,7 +190,7 @@ class QueueController:
                 self._used.add(f"topology/{flavor.spec.topology_name}")
 
     def _outside_changed(self, namespace: str) -> None:
-        if (name := queue_name(namespace)) in self._views.cluster_queues.objects:
+        if (name := cluster_queue_name(namespace)) in self._views.cluster_queues.objects:
             self._cluster_queues.add_after(name, self._patience())
 
     def _all_queues(self) -> None:

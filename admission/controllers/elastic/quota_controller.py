@@ -26,7 +26,7 @@ from admission.controllers.creation import create_unless_present
 from admission.controllers.elastic import translation
 from admission.controllers.elastic.quotas import Quotas, ReadQuota
 from admission.controllers.elastic.resource_quotas import ResourceQuota, above_hard
-from api.elastic import ElasticQuota, ElasticQuotaStatus
+from api.elastic import ElasticQuota, ElasticQuotaStatus, cluster_queue_name
 from api.errors import NotFound
 from api.kube.client import Kube, PatchKind
 from api.kube.events import EventRecorder, ref_to
@@ -241,7 +241,7 @@ class ElasticQuotaController:
             return wait
         if not self._is_released(namespace):
             return await self._clear(namespace)
-        queue = self._views.cluster_queues.objects.get(translation.queue_name(namespace))
+        queue = self._views.cluster_queues.objects.get(cluster_queue_name(namespace))
         counted = {*self._quotas.shared()}
         for group in queue.spec.resource_groups if queue is not None else ():
             counted.update(group.covered_resources)
@@ -269,7 +269,7 @@ class ElasticQuotaController:
 
     def _tell_released(self, namespace: str) -> None:
         local = self._views.local_queues.objects.get(translation.local_queue(namespace).key)
-        queue = self._views.cluster_queues.objects.get(translation.queue_name(namespace))
+        queue = self._views.cluster_queues.objects.get(cluster_queue_name(namespace))
         if local is not None and queue is not None and queue.spec.cohort_name is not None:
             text = "the namespace has no ElasticQuota any more: what waits in this queue starts without a quota"
             self._recorder.record(ref_to(LOCAL_QUEUES, local), "Normal", "ElasticQuotaDeleted", text)
@@ -281,7 +281,7 @@ class ElasticQuotaController:
             await self._delete(LOCAL_QUEUES, local)
             return _SOON
         self._deleted.pop(namespace, None)
-        queue = self._views.cluster_queues.objects.get(translation.queue_name(namespace))
+        queue = self._views.cluster_queues.objects.get(cluster_queue_name(namespace))
         if queue is None or ELASTIC_QUOTA_LABEL not in queue.metadata.labels or queue.status.reserving_workloads:
             return None
         await self._delete(CLUSTER_QUEUES, queue)
@@ -299,7 +299,7 @@ class ElasticQuotaController:
     async def _update_status(self, namespace: str, entry: ReadQuota, holds: ReadQuota, taken: str | None) -> None:
         quota = entry.quota
         status = quota.status
-        queue = self._views.cluster_queues.objects.get(translation.queue_name(namespace))
+        queue = self._views.cluster_queues.objects.get(cluster_queue_name(namespace))
         conditions, generation = status.conditions, quota.metadata.generation
         if (active := _active(entry, holds, taken, queue)) is not None:
             conditions = self._with(conditions, active, generation)

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from api.elastic import ElasticQuota
+from api.elastic import ElasticQuota, cluster_queue_name
 from api.errors import InvalidObject
 from api.meta import ObjectMeta
 from api.names import ELASTIC_QUOTA, ELASTIC_QUOTA_LABEL, HOSTNAME_LABEL, NAMESPACE_NAME_LABEL, OS_LABEL
@@ -73,11 +73,6 @@ def counted(every: Iterable[QuotaBounds]) -> tuple[str, ...]:
     return tuple(sorted({name for each in every for name in (*each.least, *each.most)}))
 
 
-def queue_name(namespace: str) -> str:
-    """Returns the name of the namespace's ClusterQueue."""
-    return f"{ELASTIC_QUOTA}.{namespace}"
-
-
 def cluster_queue(namespace: str, quota: QuotaBounds, resources: Sequence[str]) -> ClusterQueue:
     """Returns the quota's ClusterQueue; `resources` is the result of `counted`."""
     covered = resources if PODS in resources else (*resources, PODS)
@@ -97,7 +92,7 @@ def _queue(namespace: str, cohort: str | None, quotas: Iterable[ResourceQuota]) 
     flavor = FlavorQuotas(name=ELASTIC_QUOTA, resources=tuple(quotas))
     covered = tuple(quota.name for quota in flavor.resources)
     return ClusterQueue(
-        metadata=ObjectMeta(name=queue_name(namespace), labels={ELASTIC_QUOTA_LABEL: namespace}),
+        metadata=ObjectMeta(name=cluster_queue_name(namespace), labels={ELASTIC_QUOTA_LABEL: namespace}),
         spec=ClusterQueueSpec(
             cohort_name=cohort,
             namespace_selector={"matchLabels": {NAMESPACE_NAME_LABEL: namespace}},
@@ -122,7 +117,7 @@ def _unlimited(resource: str) -> ResourceQuota:
 def local_queue(namespace: str) -> LocalQueue:
     """Returns the namespace's LocalQueue, which is the queue of pods that name none."""
     meta = ObjectMeta(name=ELASTIC_QUOTA, namespace=namespace, labels={ELASTIC_QUOTA_LABEL: namespace})
-    return LocalQueue(metadata=meta, spec=LocalQueueSpec(cluster_queue=queue_name(namespace)))
+    return LocalQueue(metadata=meta, spec=LocalQueueSpec(cluster_queue=cluster_queue_name(namespace)))
 
 
 def flavor() -> ResourceFlavor:

@@ -26,7 +26,7 @@ from admission.engine.model import (
 from admission.engine.preemption.preemptor import Preemptor
 from admission.engine.quota.fairness import FairSharingRules
 from admission.engine.reasons import Reason
-from api.elastic import ElasticQuota, ElasticQuotaSpec
+from api.elastic import ElasticQuota, ElasticQuotaSpec, cluster_queue_name
 from tests.admission.engine.builders import Cluster, admitted, waits
 from tests.budgets import examples
 
@@ -90,7 +90,7 @@ class Elastic(Cluster):
         requests = {"cpu": 100, "memory": 2**30} | ({} if self.resource == "pods" else {self.resource: amount // pods})
         selector = {HOSTNAME_LABEL: host} if host else {}
         pod_sets = (PodSet("main", pods, requests, min_count=least, node_selector=selector),)
-        to = translation.queue_name(key.rstrip("0123456789"))
+        to = cluster_queue_name(key.rstrip("0123456789"))
         self.tell(Workload(key, f"uid-{key}", f"ns/{to}", to, pod_sets, priority=priority, queued=self.now))
         return self.again()
 
@@ -114,7 +114,7 @@ class Elastic(Cluster):
         return {name: self.of(name) for name in self.limits}
 
     def of(self, name: str) -> int:
-        return self.ledger.quota.usage(translation.queue_name(name)).get(("elastic-quota", self.resource), 0)
+        return self.ledger.quota.usage(cluster_queue_name(name)).get(("elastic-quota", self.resource), 0)
 
     @property
     def running(self) -> list[str]:
@@ -295,7 +295,7 @@ def test_one_that_a_quota_can_spare_goes_instead_of_one_that_it_cannot() -> None
 def test_unnamed_resources_are_not_counted() -> None:
     cluster = Elastic(TEN, a=(4, None), b=(6, 8))
     assert admitted(cluster.submit("b1", 5, priority=0)) == ["b1"]
-    usage = cluster.ledger.quota.usage(translation.queue_name("b"))
+    usage = cluster.ledger.quota.usage(cluster_queue_name("b"))
     assert usage == {("elastic-quota", GPU): 5, ("elastic-quota", "pods"): 5}
 
 
@@ -346,7 +346,7 @@ def test_of_each_resource_a_quota_keeps_the_min_that_it_uses(cpus: int, want: di
 
 def both(key: str, gpus: int, cpus: int, queued: float) -> Workload:
     """One pod of GPUs and cpus."""
-    to = translation.queue_name(key[0])
+    to = cluster_queue_name(key[0])
     return Workload(key, key, f"ns/{to}", to, (PodSet("main", 1, {GPU: gpus, "cpu": cpus * 1000}),), queued=queued)
 
 
