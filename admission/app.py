@@ -13,9 +13,9 @@ from functools import partial
 from typing import Any
 
 from admission.assembly import ProcessPart, Run, Shared, deciding, dialects, gangs, living, plain_pods, whole_jobs
-from admission.controllers.cluster_view import make_views
-from admission.controllers.ledger_audit import audited
-from admission.controllers.status import legacy_reasons
+from admission.controllers.decide.ledger_audit import audited
+from admission.controllers.watch.cluster_view import make_views
+from admission.controllers.write.status import legacy_reasons
 from admission.engine.ledger import Ledger
 from admission.engine.queue.queues import PendingQueues
 from admission.integrations.job_kinds import JobKinds

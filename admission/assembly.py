@@ -13,55 +13,55 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Any
 
-from admission.controllers.advance_reservations import AdvanceReservationController
-from admission.controllers.capacity_gauges import CapacityGauges
-from admission.controllers.cluster_view import Views
-from admission.controllers.elastic.quota_controller import ElasticQuotaController
-from admission.controllers.elastic.resource_quotas import ResourceQuota
-from admission.controllers.evictor import Evictor
-from admission.controllers.explainer import Explainer, ExplanationLimits
-from admission.controllers.fair_share_status import NO_SHARES, LedgerShares
-from admission.controllers.feed import Feed
-from admission.controllers.flavor_spares import FlavorSparesReporter
-from admission.controllers.forecaster import Forecaster, ForecastLimits
-from admission.controllers.guesses import Guesses
+from admission.controllers.decide.lost_wake_ups import LostWakeUps
+from admission.controllers.decide.readiness import Readiness
+from admission.controllers.decide.scheduler import Scheduler
+from admission.controllers.decide.scheduler_context import SchedulerContext
+from admission.controllers.decide.workloads import WorkloadController
+from admission.controllers.elastic_quota.quota_controller import ElasticQuotaController
+from admission.controllers.elastic_quota.resource_quotas import ResourceQuota
+from admission.controllers.forecasts.forecaster import Forecaster, ForecastLimits
+from admission.controllers.forecasts.guesses import Guesses
+from admission.controllers.forecasts.run_time_keeper import RunTimeKeeper
 from admission.controllers.job_kinds import JobKindController
 from admission.controllers.jobs.context import JobOptions
 from admission.controllers.jobs.controller_context import ControllerContext
 from admission.controllers.jobs.job_controller import JobController
-from admission.controllers.lifecycle_metrics import LifecycleMetrics
-from admission.controllers.lost_wake_ups import LostWakeUps
-from admission.controllers.marked_namespaces import MarkedNamespaces
+from admission.controllers.jobs.uncreated import UncreatedController, creation_events
 from admission.controllers.moves.move_controller import MoveController
-from admission.controllers.node_failures import FailureRules
-from admission.controllers.nodes import NodeController
+from admission.controllers.nodes.flavor_spares import FlavorSparesReporter
+from admission.controllers.nodes.node_controller import NodeController
+from admission.controllers.nodes.node_failures import FailureRules
+from admission.controllers.nodes.pod_mover import PodMover
+from admission.controllers.nodes.relabelled import RelabelledController
+from admission.controllers.nodes.shared_hostnames import SharedHostnamesController
+from admission.controllers.nodes.spare_hosts import SpareHostsController
+from admission.controllers.nodes.unbound import UnboundController, unbound_informer
 from admission.controllers.options import job_options, lifecycle_rules, shown
-from admission.controllers.past_usage import UsageSampler
-from admission.controllers.pod_mover import PodMover
 from admission.controllers.pods.freequeue import FreeQueueController
 from admission.controllers.pods.gang_groups import GangGroupController
+from admission.controllers.pods.marked_namespaces import MarkedNamespaces
 from admission.controllers.pods.pod_controller import PodController
 from admission.controllers.pods.podgroups import PodGroupController, PodGroups
 from admission.controllers.pods.sakkara_groups import SakkaraGroups
 from admission.controllers.pods.sets import SetController
-from admission.controllers.queues import QueueController
-from admission.controllers.readiness import Readiness
-from admission.controllers.relabelled import RelabelledController
-from admission.controllers.run_time_keeper import RunTimeKeeper
+from admission.controllers.pods.surplus_pods import SurplusPodsController
+from admission.controllers.queues.advance_reservations import AdvanceReservationController
+from admission.controllers.queues.queue_status import QueueController
+from admission.controllers.report.capacity_gauges import CapacityGauges
+from admission.controllers.report.explainer import Explainer, ExplanationLimits
+from admission.controllers.report.fair_share_status import NO_SHARES, LedgerShares
+from admission.controllers.report.lifecycle_metrics import LifecycleMetrics
+from admission.controllers.report.wait_reasons import WaitReporter
 from admission.controllers.sakkara.output_controller import ResultController
 from admission.controllers.sakkara.output_members import MemberPod, read_member
 from admission.controllers.sakkara.output_paths import TreePaths
 from admission.controllers.sakkara.output_times import SolverTimes
 from admission.controllers.sakkara.reporter import Reporter
-from admission.controllers.scheduler import Scheduler
-from admission.controllers.scheduler_context import SchedulerContext
-from admission.controllers.shared_hostnames import SharedHostnamesController
-from admission.controllers.spare_hosts import SpareHostsController
-from admission.controllers.surplus_pods import SurplusPodsController
-from admission.controllers.unbound import UnboundController, unbound_informer
-from admission.controllers.uncreated import UncreatedController, creation_events
-from admission.controllers.wait_reasons import WaitReporter
-from admission.controllers.workloads import WorkloadController
+from admission.controllers.watch.cluster_view import Views
+from admission.controllers.watch.feed import Feed
+from admission.controllers.watch.past_usage import UsageSampler
+from admission.controllers.write.evictor import Evictor
 from admission.engine.cycle import spare_hosts
 from admission.engine.cycle.held_capacity import unowned_usage
 from admission.engine.ledger import Ledger

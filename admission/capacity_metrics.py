@@ -1,4 +1,5 @@
-"""Metrics of the capacity of flavors and their domains; set by controllers/capacity_gauges.py, with the bounds stated there."""
+"""Metrics of the capacity of flavors and their domains; set by controllers/report/capacity_gauges.py, with the bounds stated
+there."""
 
 from __future__ import annotations
 

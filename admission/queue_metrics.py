@@ -1,6 +1,6 @@
 """Gauges of ClusterQueues, LocalQueues and Cohorts, with the names that Kueue's dashboards query.
 
-controllers/gauges.py sets them, and removes those of deleted objects.
+controllers/report/gauges.py sets them, and removes those of deleted objects.
 """
 
 from __future__ import annotations

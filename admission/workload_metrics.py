@@ -1,6 +1,7 @@
 """Metrics of a workload's lifecycle by ClusterQueue and LocalQueue: number of workloads per stage, and durations.
 
-The names are those that Kueue's dashboards query. controllers/lifecycle_metrics.py sets them, controllers/evictor.py evictions.
+The names are those that Kueue's dashboards query. controllers/report/lifecycle_metrics.py sets them,
+controllers/write/evictor.py evictions.
 """
 
 from __future__ import annotations

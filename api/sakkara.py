@@ -7,7 +7,7 @@
       resource-names  JSON list                         constraints  JSON by level (api/constraints.py)
 
 Without `name` the ConfigMap's name applies. Other keys are ignored, such as results that Stowage writes. Nothing is raised:
-each error is a value with the field, the given value and what is allowed. admission/controllers/sakkara_trees.py matches
+each error is a value with the field, the given value and what is allowed. admission/controllers/watch/sakkara_trees.py matches
 trees with nodes.
 
 In the engine a level is a node label: a node of the tree gets a label for each level (`label_of_level`), which no real node

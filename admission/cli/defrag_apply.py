@@ -13,7 +13,7 @@ from collections.abc import Callable
 from secrets import token_hex
 from typing import Final
 
-from admission.controllers import conditions
+from admission.controllers.state import conditions
 from api.errors import NotFound, StowageError
 from api.kube.client import Kube, PatchKind
 from api.kube.resources import RESOURCE_FLAVORS, TOPOLOGIES, WORKLOADS

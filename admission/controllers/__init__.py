@@ -1,14 +1,16 @@
 """The controller process: informers feed the ledger, cycles decide, and writers update the API server.
 
-cluster_view, feed                    the informers; they keep the ledger and the queues current
-scheduler, scheduler_context          the scheduling loop and its dependencies
-admission_writer, wait_reasons        write admissions and the reasons why workloads wait; explainer: what would admit them
-workloads, lifecycle                  each Workload's next step outside the cycle; admission_context: what the step depends on
-evictor, evictions, pending_evictions evict workloads and keep the reasons
-nodes, node_replacement               failed nodes and their replacement
-queues, active_conditions, status     the status of queues; unsupported_fields: queue fields without effect
-gauges, lifecycle_metrics             metrics; queue_totals, fair_share_status: figures in the status of queues
-jobs/, pods/                          start and stop jobs, pods, groups and gangs; actions, workload_writer: shared by both
-caches, sakkara_trees                 objects that several of these packages read
-elastic/, sakkara/                    elastic quotas; ConfigMaps of groups and trees
+state/             a Workload's conditions and its next step: values in, values out
+watch/             from the cluster to the engine: informers, projections, the feed of ledger and queues
+write/             what writes Workloads: a status, an admission, an eviction
+report/            what users and operators read: reasons, explanations, metrics
+decide/            the scheduling loop, and what follows from its decisions
+forecasts/         forecasts of starts and what they learn from
+moves/             moves of running jobs that make room for a gang
+nodes/, queues/    failed nodes, spare hosts; the status of queues
+jobs/, pods/       start and stop jobs, pods, groups and gangs
+sakkara/           ConfigMaps of groups and trees
+elastic_quota/     elastic quotas
+job_kinds          kinds of jobs that are declared while the controller runs
+options            the settings that several rooms share
 """

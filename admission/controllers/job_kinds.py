@@ -11,9 +11,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
-from admission.controllers.active_writer import write_active
 from admission.controllers.jobs.job_controller import JobController
 from admission.controllers.pods.sets import SetController
+from admission.controllers.write.active_writer import write_active
 from admission.integrations.job_kinds import Adapter, JobKinds
 from admission.integrations.scaled import ScaledSet
 from api.job_kinds import JobKind

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from admission.controllers.gauges import GaugeOptions
 from admission.controllers.jobs.context import JobOptions
-from admission.controllers.lifecycle import LifecycleRules
-from admission.controllers.timeouts import PodsReadyRules, RequeueBackoff
+from admission.controllers.report.gauges import GaugeOptions
+from admission.controllers.state.lifecycle import LifecycleRules
+from admission.controllers.state.timeouts import PodsReadyRules, RequeueBackoff
 from admission.kueue_settings import PodsReadySection
 from admission.settings import AdmissionSettings
 from api.labels import matches

@@ -11,11 +11,11 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
-from admission.controllers.cluster_view import ClusterView, Views, make_views
-from admission.controllers.feed import Feed
 from admission.controllers.pods.pod_indexes import BY_POD, pod_keys
-from admission.controllers.projection import ProjectedPod
-from admission.controllers.queue_totals import QueueTotalsIndex
+from admission.controllers.report.queue_totals import QueueTotalsIndex
+from admission.controllers.watch.cluster_view import ClusterView, Views, make_views
+from admission.controllers.watch.feed import Feed
+from admission.controllers.watch.projection import ProjectedPod
 from admission.engine.cycle import flavor_spares, spare_hosts
 from admission.engine.ledger import Ledger
 from admission.engine.queue.past_usage import PastUsage

@@ -1,12 +1,12 @@
 """The pause of a long computation: it calls `pause()` often, and a caller that shares the event loop lets others run there
-(controllers/turns.py)."""
+(controllers/report/turns.py)."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
 Around = Callable[[Callable[[], None], Callable[[], None]], Callable[[], None]]
-"""Makes a pause from `leave` and `enter`, which are called before others run and afterwards (controllers/turns.py)."""
+"""Makes a pause from `leave` and `enter`, which are called before others run and afterwards (controllers/report/turns.py)."""
 
 
 def no_pause() -> None:

@@ -9,7 +9,7 @@ import asyncio
 import logging
 from typing import Final
 
-from admission.controllers.cluster_view import Views
+from admission.controllers.watch.cluster_view import Views
 from admission.engine.queue.queues import PendingQueues
 from admission.serving.certificate_authority import Lifetimes
 from admission.serving.certificates import CertificateLocations, OwnCertificates, keep, service_names

@@ -1,8 +1,8 @@
 """A cluster's state for the engine without a controller, read from a live cluster, from files or from a snapshot.
 
 For `stowage explain`, `simulate` and `snapshot`. Objects are read as in the controller: the same decoding, the same feed
-(controllers/feed.py), the same requeueing (engine/scheduler_state.py), and for jobs the webhook's defaults and the adapters.
-Nothing here writes to a cluster, and the engine makes all decisions.
+(controllers/watch/feed.py), the same requeueing (engine/scheduler_state.py), and for jobs the webhook's defaults and the
+adapters. Nothing here writes to a cluster, and the engine makes all decisions.
 
     world.py             the World itself
     objects.py           objects by kind, fed to the engine as by the controller; sakkara_maps.py: Sakkara's ConfigMaps

@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from admission.controllers.cluster_view import BOUND_PODS
+from admission.controllers.watch.cluster_view import BOUND_PODS
 from admission.integrations.job_kinds import declare
 from admission.integrations.referenced import keep_referenced
 from admission.integrations.registry import REFERENCED_KINDS

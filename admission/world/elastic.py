@@ -10,8 +10,8 @@ from typing import Any, Final
 
 from pydantic import ValidationError
 
-from admission.controllers.elastic import translation
-from admission.controllers.elastic.quotas import Quotas
+from admission.controllers.elastic_quota import translation
+from admission.controllers.elastic_quota.quotas import Quotas
 from admission.world.documents import Document
 from api.elastic import ElasticQuota
 from api.errors import InvalidObject

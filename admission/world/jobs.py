@@ -11,9 +11,9 @@ from typing import Any, Final
 
 import msgspec
 
-from admission.controllers.cluster_view import ClusterView
 from admission.controllers.jobs.context import JobContext
 from admission.controllers.jobs.workload import composed, is_managed
+from admission.controllers.watch.cluster_view import ClusterView
 from admission.integrations.base import JobIntegration
 from admission.integrations.gang import names_gang
 from admission.integrations.registry import KINDS

@@ -8,8 +8,8 @@ from __future__ import annotations
 from functools import partial
 from typing import Final
 
-from admission.controllers.guesses import guess_of
-from admission.controllers.run_time_keeper import StoredRunTimes
+from admission.controllers.forecasts.guesses import guess_of
+from admission.controllers.forecasts.run_time_keeper import StoredRunTimes
 from admission.engine.forecast.run_times import RunTimes
 from admission.world.objects import Objects
 from admission.world.world import RejectedObject

@@ -12,16 +12,16 @@ from typing import Any, Final, Protocol, Self
 
 from pydantic import ValidationError
 
-from admission.controllers.cluster_view import ClusterView, index
-from admission.controllers.feed import Feed
 from admission.controllers.jobs.context import JobContext
 from admission.controllers.pods.gang import GangTerms, terms_of
 from admission.controllers.pods.pod_indexes import BY_POD, pod_keys
 from admission.controllers.pods.sakkara_groups import SakkaraGroups
 from admission.controllers.pods.sakkara_terms import as_described
-from admission.controllers.projection import PodReader
-from admission.controllers.resources import LimitRange
-from admission.controllers.runtime_classes import RuntimeClass
+from admission.controllers.watch.cluster_view import ClusterView, index
+from admission.controllers.watch.feed import Feed
+from admission.controllers.watch.projection import PodReader
+from admission.controllers.watch.resources import LimitRange
+from admission.controllers.watch.runtime_classes import RuntimeClass
 from admission.engine import convert_nodes, convert_queues, model
 from admission.engine.convert_advance_reservations import advance_reservation
 from admission.engine.scheduler_state import SchedulerState

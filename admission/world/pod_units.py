@@ -12,7 +12,6 @@ from typing import Any, Final
 
 import msgspec
 
-from admission.controllers.actions import CreateWorkload
 from admission.controllers.jobs.context import JobContext
 from admission.controllers.pods import freequeue
 from admission.controllers.pods.actions import PodGroupPlan
@@ -20,6 +19,7 @@ from admission.controllers.pods.gang import is_gang
 from admission.controllers.pods.gangs import plan_gang
 from admission.controllers.pods.pod_indexes import BY_POD, GROUP, pod_keys, unit_key
 from admission.controllers.pods.pod_plan import plan
+from admission.controllers.state.actions import CreateWorkload
 from admission.integrations.pod import QueuedPod, QueuedPodReader
 from admission.integrations.podgroup import PodUnit
 from admission.integrations.registry import KINDS

@@ -1,6 +1,6 @@
 """Sakkara's ConfigMaps in a world: which describe trees, which describe groups, and their errors.
 
-The controllers interpret them (controllers/sakkara_trees.py, controllers/pods/sakkara_groups.py). Called by objects.py,
+The controllers interpret them (controllers/watch/sakkara_trees.py, controllers/pods/sakkara_groups.py). Called by objects.py,
 builder.py and cluster.py.
 """
 
@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from admission.controllers.pods.sakkara_groups import SakkaraGroups, group_key
-from admission.controllers.sakkara_trees import Trees
+from admission.controllers.watch.sakkara_trees import Trees
 from api.errors import InvalidObject
 from api.kube.resources import CONFIG_MAPS
 from api.kube.store import Store

@@ -9,9 +9,9 @@ import re
 from collections.abc import Iterable
 from typing import Final
 
-from admission.controllers.checks import named
-from admission.controllers.node_replacement import failed_nodes
-from admission.controllers.readiness import unready
+from admission.controllers.decide.readiness import unready
+from admission.controllers.nodes.node_replacement import failed_nodes
+from admission.controllers.state.checks import named
 from admission.engine.cycle import spare_hosts
 from admission.world.world import WorkloadFacts, World
 from api import names

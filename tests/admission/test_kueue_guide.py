@@ -12,8 +12,8 @@ import msgspec
 import pytest
 
 from admission import metrics
-from admission.controllers.actions import PatchWorkload
 from admission.controllers.jobs.job_plan import plan
+from admission.controllers.state.actions import PatchWorkload
 from admission.engine import convert_queues
 from admission.integrations.declared import DeclaredJob
 from admission.integrations.registry import BY_FRAMEWORK

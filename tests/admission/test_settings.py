@@ -10,9 +10,9 @@ import pytest
 from pydantic import ValidationError
 
 from admission.__main__ import main
-from admission.controllers.lifecycle import LifecycleRules
 from admission.controllers.options import job_options, lifecycle_rules
-from admission.controllers.timeouts import PodsReadyRules, RequeueBackoff
+from admission.controllers.state.lifecycle import LifecycleRules
+from admission.controllers.state.timeouts import PodsReadyRules, RequeueBackoff
 from admission.engine.queue.past_usage import UsageRules
 from admission.engine.quota.fairness import FairSharingRules, FairStrategy
 from admission.integrations.owners import managed_kinds

@@ -15,12 +15,12 @@ from pathlib import Path
 
 import uvloop
 
-from admission.controllers import conditions
 from admission.controllers.jobs.context import JobContext, JobOptions
 from admission.controllers.jobs.pod_set_infos import pod_set_infos
 from admission.controllers.pods.compose import composed
 from admission.controllers.pods.start import starts
-from admission.controllers.status import patch_status
+from admission.controllers.state import conditions
+from admission.controllers.write.status import patch_status
 from admission.integrations.pod import QueuedPod, QueuedPodReader
 from admission.integrations.podgroup import PodUnit
 from api import names

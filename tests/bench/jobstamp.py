@@ -19,11 +19,11 @@ from typing import Any
 
 import uvloop
 
-from admission.controllers import conditions
 from admission.controllers.jobs.context import JobContext, JobOptions
 from admission.controllers.jobs.pod_set_infos import pod_set_infos
 from admission.controllers.jobs.workload import composed
-from admission.controllers.status import patch_status
+from admission.controllers.state import conditions
+from admission.controllers.write.status import patch_status
 from admission.integrations.job import BatchJob
 from api.assignment import encode
 from api.errors import NotFound

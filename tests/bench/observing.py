@@ -16,7 +16,7 @@ from collections.abc import Awaitable, Callable
 
 from prometheus_client import generate_latest
 
-from admission.controllers.capacity_gauges import CapacityGauges
+from admission.controllers.report.capacity_gauges import CapacityGauges
 from admission.engine.model import Workload
 from admission.engine.queue.queues import PendingQueues
 from admission.visibility.pending import MOST, Page, in_line, summary

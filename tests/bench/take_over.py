@@ -15,13 +15,13 @@ from time import process_time
 from types import SimpleNamespace
 from typing import Any, Final, cast
 
-from admission.controllers import conditions
-from admission.controllers.cluster_view import Views
+from admission.controllers.decide.scheduler_context import SchedulerContext
 from admission.controllers.moves.budgets import MoveBudgets
 from admission.controllers.moves.executor import MoveExecutor
 from admission.controllers.moves.places import HeldPlaces
 from admission.controllers.moves.take_over import TakeOver
-from admission.controllers.scheduler_context import SchedulerContext
+from admission.controllers.state import conditions
+from admission.controllers.watch.cluster_view import Views
 from admission.engine.cycle.held_places import drop_place
 from admission.engine.ledger import Ledger
 from admission.engine.model import ClusterQueue, MoveTerms, PreemptionPolicy, TopologyRequest

@@ -53,7 +53,7 @@ class Defects:
 def install(switch: str) -> None:
     """In the process itself, before it starts. The ledger is audited each second, not each minute."""
     from admission import app
-    from admission.controllers.ledger_audit import audited
+    from admission.controllers.decide.ledger_audit import audited
     from admission.engine.cycle import cycle
 
     def is_on(defect: str) -> bool:

@@ -14,8 +14,8 @@ from typing import Any, Final
 import msgspec
 import pytest
 
-from admission.controllers.resources import Limit, completed, defect
-from admission.controllers.runtime_classes import RuntimeClass
+from admission.controllers.watch.resources import Limit, completed, defect
+from admission.controllers.watch.runtime_classes import RuntimeClass
 from api.pod_requests import effective_requests
 from api.pods import pod_spec
 from api.quantity import parse

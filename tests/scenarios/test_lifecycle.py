@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from admission.controllers.conditions import with_condition
+from admission.controllers.state.conditions import with_condition
 from api.kube.client import PatchKind
 from api.kube.resources import ADMISSION_CHECKS, CLUSTER_QUEUES, EVENTS, LOCAL_QUEUES, WORKLOADS
 from api.meta import find_condition, is_true, rfc3339

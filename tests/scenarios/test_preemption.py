@@ -8,8 +8,8 @@ from functools import partial
 
 import pytest
 
-from admission.controllers.evictions import Eviction
-from admission.controllers.evictions import evicted as after_eviction
+from admission.controllers.state.evictions import Eviction
+from admission.controllers.state.evictions import evicted as after_eviction
 from api.kube.client import PatchKind
 from api.kube.resources import JOBS, WORKLOAD_PRIORITY_CLASSES, WORKLOADS
 from api.merge import merge_diff

@@ -6,9 +6,9 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from admission.controllers.caches import WorkloadViews
 from admission.controllers.jobs.context import DEFAULTS, JobOptions
-from admission.controllers.workload_writer import Recorder
+from admission.controllers.watch.caches import WorkloadViews
+from admission.controllers.write.workload_writer import Recorder
 from api.kube.client import Kube
 
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from admission.controllers.jobs.context import JobOptions
-from admission.controllers.slices import first_key, is_replaced, replaced_key
+from admission.controllers.watch.slices import first_key, is_replaced, replaced_key
 from admission.integrations.base import Job, JobIntegration, as_elastic, asks_for_elastic
 from api import names
 from api.meta import is_true, split_key

@@ -11,11 +11,11 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from admission.controllers.actions import CreateWorkload, DeleteWorkload, PatchWorkload, PlannedEvent, SetStatus
-from admission.controllers.caches import MutationCache
 from admission.controllers.jobs.actions import Action, DeleteJob, JobPlan, PatchChild, PatchJob
 from admission.controllers.jobs.pods_still_bound import postponed
-from admission.controllers.workload_writer import CONFLICT_RETRY, Recorder, WorkloadWriter, attempt, record_events
+from admission.controllers.state.actions import CreateWorkload, DeleteWorkload, PatchWorkload, PlannedEvent, SetStatus
+from admission.controllers.watch.caches import MutationCache
+from admission.controllers.write.workload_writer import CONFLICT_RETRY, Recorder, WorkloadWriter, attempt, record_events
 from admission.integrations.base import JobIntegration
 from admission.integrations.declared import DeclaredJob
 from admission.integrations.paths import not_kept, written

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from admission.controllers import conditions
-from admission.controllers.actions import DeleteWorkload, PatchWorkload, PlannedEvent, SetStatus
 from admission.controllers.jobs.actions import NOTHING, Action, DeleteJob, JobPlan
 from admission.controllers.jobs.context import JobOptions
+from admission.controllers.state import conditions
+from admission.controllers.state.actions import DeleteWorkload, PatchWorkload, PlannedEvent, SetStatus
 from admission.integrations.base import Job, JobIntegration, JobResult
 from api import names
 from api.meta import find_condition, is_true, parse_time

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from admission.controllers import conditions
-from admission.controllers.actions import PlannedEvent, SetStatus
 from admission.controllers.jobs.actions import NOTHING, JobPlan, PatchJob
+from admission.controllers.state import conditions
+from admission.controllers.state.actions import PlannedEvent, SetStatus
 from admission.integrations.base import Job, JobIntegration
 from admission.integrations.referenced import MissingReference
 from api import names

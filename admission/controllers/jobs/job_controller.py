@@ -15,8 +15,18 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 
-from admission.controllers.actions import CreateWorkload
-from admission.controllers.caches import (
+from admission.controllers.jobs.ancestors import DEEPEST, JobAncestors, about_to_start, children_of
+from admission.controllers.jobs.context import JobContext
+from admission.controllers.jobs.controller_context import ControllerContext
+from admission.controllers.jobs.executor import Executor
+from admission.controllers.jobs.fingerprint import fingerprint_of
+from admission.controllers.jobs.job_plan import plan
+from admission.controllers.jobs.leftover_pods import RETRY, ends_a_start, has_leftover_pods
+from admission.controllers.jobs.orphans import OrphanedWorkloads
+from admission.controllers.jobs.predicates import has_ended, has_turned, is_progress, is_reclaim
+from admission.controllers.jobs.workload import prebuilt_key
+from admission.controllers.state.actions import CreateWorkload
+from admission.controllers.watch.caches import (
     BY_JOB,
     BY_PARENT,
     BY_PREBUILT,
@@ -34,18 +44,8 @@ from admission.controllers.caches import (
     owner_key,
     owner_uid,
 )
-from admission.controllers.jobs.ancestors import DEEPEST, JobAncestors, about_to_start, children_of
-from admission.controllers.jobs.context import JobContext
-from admission.controllers.jobs.controller_context import ControllerContext
-from admission.controllers.jobs.executor import Executor
-from admission.controllers.jobs.fingerprint import fingerprint_of
-from admission.controllers.jobs.job_plan import plan
-from admission.controllers.jobs.leftover_pods import RETRY, ends_a_start, has_leftover_pods
-from admission.controllers.jobs.orphans import OrphanedWorkloads
-from admission.controllers.jobs.predicates import has_ended, has_turned, is_progress, is_reclaim
-from admission.controllers.jobs.workload import prebuilt_key
-from admission.controllers.rounds import Rounds
-from admission.controllers.workload_writer import WorkloadWriter
+from admission.controllers.watch.rounds import Rounds
+from admission.controllers.write.workload_writer import WorkloadWriter
 from admission.integrations.base import Job, JobIntegration, SelectiveJob, as_parent, as_selective
 from admission.integrations.declared import DeclaredJob
 from admission.integrations.parts import PARTS

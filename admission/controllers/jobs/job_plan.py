@@ -18,7 +18,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from admission.controllers.actions import CreateWorkload, DeleteWorkload, PatchWorkload, PlannedEvent, SetStatus
 from admission.controllers.jobs.actions import NOTHING, JobPlan, PatchJob
 from admission.controllers.jobs.context import JobContext
 from admission.controllers.jobs.elastic import (
@@ -56,6 +55,7 @@ from admission.controllers.jobs.workload import (
     prebuilt_key,
 )
 from admission.controllers.jobs.workload_plan import WorkloadPlanner, with_class_missing
+from admission.controllers.state.actions import CreateWorkload, DeleteWorkload, PatchWorkload, PlannedEvent, SetStatus
 from admission.integrations.base import Job, JobIntegration, as_selective
 from api import names
 from api.errors import InvalidObject

@@ -13,9 +13,9 @@ from typing import Any, Final
 
 import msgspec
 
-from admission.controllers.actions import SetStatus
 from admission.controllers.jobs.actions import JobPlan, PatchJob
 from admission.controllers.jobs.ancestors import children_of
+from admission.controllers.state.actions import SetStatus
 from admission.integrations.base import Job, JobIntegration, as_parent
 from admission.integrations.job import BatchJob
 from api import names

@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
-from admission.controllers.caches import MutationCache, owner_uid
 from admission.controllers.jobs.context import JobOptions
 from admission.controllers.jobs.executor import Executor
 from admission.controllers.jobs.finish import plan_left, plan_orphaned
 from admission.controllers.jobs.workload import has_left
+from admission.controllers.watch.caches import MutationCache, owner_uid
 from admission.integrations.base import JobIntegration
 from api.errors import NotFound
 from api.kube.client import Kube

@@ -12,8 +12,8 @@ import re
 from collections.abc import Mapping
 
 from admission.controllers.jobs.context import JobOptions
-from admission.controllers.slices import first_key
-from admission.controllers.volumes.pod_claims import makes_claims
+from admission.controllers.watch.slices import first_key
+from admission.controllers.watch.volumes.pod_claims import makes_claims
 from admission.integrations.podset import PodSetInfo
 from api import names
 from api.assignment import decode

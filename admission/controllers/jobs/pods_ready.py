@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from admission.controllers.conditions import with_condition
 from admission.controllers.jobs.context import JobOptions
 from admission.controllers.jobs.elastic import admitted_counts
+from admission.controllers.state.conditions import with_condition
 from admission.integrations.base import Job, JobIntegration, as_reclaiming
 from api.meta import find_condition, is_true
 from api.names import ADMITTED, PODS_READY, PodsReadyReason

@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from admission.controllers.actions import PatchWorkload, SetStatus
 from admission.controllers.jobs.actions import Action, JobPlan, PatchChild, PatchJob
+from admission.controllers.state.actions import PatchWorkload, SetStatus
 from api.meta import find_condition, is_true
 from api.names import FINISHED, IN_USE_FINALIZER, FinishedReason
 

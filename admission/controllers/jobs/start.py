@@ -6,12 +6,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
-from admission.controllers.actions import PlannedEvent
 from admission.controllers.jobs.actions import NOTHING, JobPlan, PatchChild, PatchJob
 from admission.controllers.jobs.context import JobContext
 from admission.controllers.jobs.equivalence import same_templates, unfinished_start
 from admission.controllers.jobs.finish import finish
 from admission.controllers.jobs.pod_set_infos import FlavorMissing, pod_set_infos
+from admission.controllers.state.actions import PlannedEvent
 from admission.integrations.base import Job, JobIntegration, as_overlookable, as_parent, patch_between
 from admission.integrations.podset import PodSetConflict, PodSetInfo
 from api import names

@@ -6,10 +6,10 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from admission.controllers.actions import PatchWorkload, PlannedEvent
 from admission.controllers.jobs.context import JobContext, JobOptions
 from admission.controllers.jobs.elastic import first_request, is_elastic, pod_sets_of
 from admission.controllers.jobs.equivalence import normal
+from admission.controllers.state.actions import PatchWorkload, PlannedEvent
 from admission.integrations.base import Job, JobIntegration, as_prioritized, as_selective
 from admission.integrations.exclusive import EXCLUSIVE, exclusive_annotations
 from admission.integrations.names import workload_name

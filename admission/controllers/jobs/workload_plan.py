@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from admission.controllers import conditions
-from admission.controllers.actions import PatchWorkload, PlannedEvent, SetStatus
 from admission.controllers.jobs.actions import NOTHING, JobPlan, PatchJob
 from admission.controllers.jobs.context import JobContext
 from admission.controllers.jobs.elastic import (
@@ -26,6 +24,8 @@ from admission.controllers.jobs.workload import (
     spec_patch,
     wanted_spec,
 )
+from admission.controllers.state import conditions
+from admission.controllers.state.actions import PatchWorkload, PlannedEvent, SetStatus
 from admission.integrations.base import Job, JobIntegration
 from api import moves, names
 from api.meta import find_condition, is_true

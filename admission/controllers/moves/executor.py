@@ -15,14 +15,14 @@ from dataclasses import replace
 from typing import Final
 
 from admission import metrics
-from admission.controllers.admission_writer import AdmissionWriter, MoveOutcome
-from admission.controllers.cluster_view import Views
-from admission.controllers.first_series import CHANGED, STARTED
+from admission.controllers.decide.scheduler import Scheduler
+from admission.controllers.decide.scheduler_context import SchedulerContext
 from admission.controllers.moves.budgets import MoveBudgets
 from admission.controllers.moves.places import HeldPlaces
 from admission.controllers.moves.unfinished import NONE_UNFINISHED, Unfinished
-from admission.controllers.scheduler import Scheduler
-from admission.controllers.scheduler_context import SchedulerContext
+from admission.controllers.report.first_series import CHANGED, STARTED
+from admission.controllers.watch.cluster_view import Views
+from admission.controllers.write.admission_writer import AdmissionWriter, MoveOutcome
 from admission.engine.cycle.repeated_preemption import may_not_evict
 from admission.engine.decision import Preempt
 from admission.engine.listed import listed

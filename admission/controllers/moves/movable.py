@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from admission.controllers.cluster_view import Views
+from admission.controllers.watch.cluster_view import Views
 from api.kube.store import Change, ChangeType
 from api.names import MOVABLE
 

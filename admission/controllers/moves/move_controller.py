@@ -24,16 +24,16 @@ from functools import partial
 from typing import Final
 
 from admission import metrics
-from admission.controllers import first_series
-from admission.controllers.cluster_view import Views
-from admission.controllers.first_series import DONE
+from admission.controllers.decide.scheduler import Scheduler
+from admission.controllers.decide.scheduler_context import SchedulerContext
 from admission.controllers.moves.executor import MoveExecutor
 from admission.controllers.moves.movable import MovableIndex
 from admission.controllers.moves.planning import computed
 from admission.controllers.moves.take_over import TakeOver
 from admission.controllers.moves.topology_moves import TopologyMoves
-from admission.controllers.scheduler import Scheduler
-from admission.controllers.scheduler_context import SchedulerContext
+from admission.controllers.report import first_series
+from admission.controllers.report.first_series import DONE
+from admission.controllers.watch.cluster_view import Views
 from admission.engine.cycle.solve import flavors_of
 from admission.engine.decision import Preempt, Wait
 from admission.engine.flavors.assign import Mode

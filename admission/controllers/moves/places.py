@@ -11,8 +11,8 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from admission.controllers import conditions
-from admission.controllers.cluster_view import Views
+from admission.controllers.state import conditions
+from admission.controllers.watch.cluster_view import Views
 from admission.engine.cycle.held_places import drop_place
 from admission.engine.ledger import Ledger
 from admission.engine.queue.queues import PendingQueues

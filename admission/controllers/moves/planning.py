@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Final
 
 from admission import metrics
-from admission.controllers.turns import Turns
+from admission.controllers.report.turns import Turns
 from admission.engine.moves.plans import MovePlan, NoPlan
 
 log = logging.getLogger(__name__)

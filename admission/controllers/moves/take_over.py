@@ -10,11 +10,11 @@ import asyncio
 import logging
 from typing import Final
 
-from admission.controllers.cluster_view import Views
+from admission.controllers.decide.scheduler_context import SchedulerContext
 from admission.controllers.moves.executor import MoveExecutor
 from admission.controllers.moves.unfinished import Unfinished
-from admission.controllers.scheduler_context import SchedulerContext
-from admission.controllers.turns import Turns
+from admission.controllers.report.turns import Turns
+from admission.controllers.watch.cluster_view import Views
 from admission.engine.cycle.held_places import hold_place
 from admission.engine.cycle.repeated_preemption import may_not_evict
 from admission.engine.model import Admission, Workload

@@ -12,11 +12,11 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import Final
 
-from admission.controllers.cluster_view import Views
+from admission.controllers.decide.scheduler_context import SchedulerContext
 from admission.controllers.moves.executor import MoveExecutor, lost
 from admission.controllers.moves.move_log import MoveLog
 from admission.controllers.moves.planning import computed
-from admission.controllers.scheduler_context import SchedulerContext
+from admission.controllers.watch.cluster_view import Views
 from admission.engine.listed import listed
 from admission.engine.moves.free_hosts import free_hosts
 from admission.engine.moves.levels import level_named

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Final
 
-from admission.controllers.actions import Planned, PlannedEvent, WorkloadAction
+from admission.controllers.state.actions import Planned, PlannedEvent, WorkloadAction
 from admission.integrations.pod import QueuedPod
 from api.workloads import Workload
 

@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from admission.controllers.actions import PlannedEvent
 from admission.controllers.jobs.context import JobContext
 from admission.controllers.jobs.workload import (
     adopted,
@@ -23,6 +22,7 @@ from admission.controllers.jobs.workload import (
     wanted_spec,
 )
 from admission.controllers.pods.actions import Action, AdoptWorkload
+from admission.controllers.state.actions import PlannedEvent
 from admission.integrations.names import workload_name
 from admission.integrations.pod import QueuedPod
 from admission.integrations.podgroup import PodUnit, UnlikePods

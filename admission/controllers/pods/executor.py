@@ -16,7 +16,6 @@ import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Final
 
-from admission.controllers.actions import CreateWorkload, PlannedEvent, WorkloadAction
 from admission.controllers.pods.actions import (
     Action,
     AdoptWorkload,
@@ -28,7 +27,8 @@ from admission.controllers.pods.actions import (
     StopPod,
 )
 from admission.controllers.pods.pod_indexes import PodsBeingDeleted, PodView
-from admission.controllers.workload_writer import CONFLICT_RETRY, Recorder, WorkloadWriter, attempt, record_events
+from admission.controllers.state.actions import CreateWorkload, PlannedEvent, WorkloadAction
+from admission.controllers.write.workload_writer import CONFLICT_RETRY, Recorder, WorkloadWriter, attempt, record_events
 from admission.integrations.pod import QueuedPod, QueuedPodReader
 from api.errors import Conflict, NotFound
 from api.kube import tracing

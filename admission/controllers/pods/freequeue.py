@@ -15,9 +15,9 @@ import logging
 from collections.abc import Mapping
 from typing import Final
 
-from admission.controllers.cluster_view import Views
-from admission.controllers.creation import create_unless_present
 from admission.controllers.pods.pod_indexes import PodView
+from admission.controllers.watch.cluster_view import Views
+from admission.controllers.write.creation import create_unless_present
 from admission.integrations.pod import QueuedPod
 from api.kube.client import Kube, PatchKind
 from api.kube.reconcile import Reconciler

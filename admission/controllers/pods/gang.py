@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Final
 
-from admission.controllers.timeouts import RequeueBackoff
+from admission.controllers.state.timeouts import RequeueBackoff
 from admission.integrations.base import JobResult
 from admission.integrations.gang import MatchPolicy, PodGang, from_text, groups_of, policy_of
 from admission.integrations.gangplacement import alone, check_likeness, effective, placement_of, together

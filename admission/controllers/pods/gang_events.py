@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from admission.controllers.actions import PlannedEvent
+from admission.controllers.state.actions import PlannedEvent
 from admission.integrations.pod import QueuedPod
 from api import names
 from api.meta import find_condition

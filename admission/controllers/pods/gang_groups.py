@@ -15,8 +15,8 @@ from typing import Final
 
 import msgspec
 
-from admission.controllers.caches import InformerView
-from admission.controllers.status import patch_status
+from admission.controllers.watch.caches import InformerView
+from admission.controllers.write.status import patch_status
 from api.errors import Conflict, NotFound
 from api.kube.client import Kube
 from api.kube.reconcile import Reconciler

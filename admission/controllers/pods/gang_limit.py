@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from admission.controllers import conditions
-from admission.controllers.actions import PlannedEvent, SetStatus
-from admission.controllers.evictions import Eviction, evicted
 from admission.controllers.pods.actions import PodGroupPlan
 from admission.controllers.pods.gang import BACKOFF, GangTerms, GangUnit, bound_places, stopped
+from admission.controllers.state import conditions
+from admission.controllers.state.actions import PlannedEvent, SetStatus
+from admission.controllers.state.evictions import Eviction, evicted
 from admission.integrations.pod import QueuedPod
 from admission.integrations.podgroup import SortedMembers
 from api import names

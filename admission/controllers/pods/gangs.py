@@ -22,8 +22,6 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from admission.controllers import conditions
-from admission.controllers.actions import CreateWorkload, DeleteWorkload, PatchWorkload, PlannedEvent, SetStatus
 from admission.controllers.jobs.context import JobContext
 from admission.controllers.jobs.elastic import admitted_counts
 from admission.controllers.jobs.finish import let_go
@@ -44,6 +42,8 @@ from admission.controllers.pods.pod_plan import RULES, plan
 from admission.controllers.pods.replacements import with_shortage
 from admission.controllers.pods.sakkara_unit import ExactUnit, unit_of
 from admission.controllers.pods.workload_updates import labels_of
+from admission.controllers.state import conditions
+from admission.controllers.state.actions import CreateWorkload, DeleteWorkload, PatchWorkload, PlannedEvent, SetStatus
 from admission.integrations.gang import MatchPolicy
 from admission.integrations.pod import QueuedPod
 from admission.integrations.podgroup import PodUnit, SortedMembers, sort_out

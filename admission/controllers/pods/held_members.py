@@ -10,7 +10,7 @@ from collections.abc import Callable, Container, Iterable, Sequence
 from typing import Final
 
 from admission.controllers.pods.gang import GangTerms, shortage
-from admission.controllers.volumes.pod_claims import volumes_of
+from admission.controllers.watch.volumes.pod_claims import volumes_of
 from admission.integrations.pod import QueuedPod
 from api.meta import object_key
 

@@ -19,13 +19,6 @@ from typing import Any, Final
 
 import msgspec
 
-from admission.controllers.actions import PlannedEvent
-from admission.controllers.caches import (
-    ExpectedWorkloads,
-    InformerView,
-    MutationCache,
-    owner_uid,
-)
 from admission.controllers.jobs.context import JobContext
 from admission.controllers.jobs.controller_context import ControllerContext
 from admission.controllers.jobs.predicates import has_turned
@@ -55,8 +48,15 @@ from admission.controllers.pods.podgroups import PodGroups
 from admission.controllers.pods.predicates import is_creation, is_irrelevant, is_pod_progress
 from admission.controllers.pods.set_slices import acting
 from admission.controllers.pods.workload_updates import with_reason
-from admission.controllers.rounds import Rounds, steps_over
-from admission.controllers.workload_writer import WorkloadWriter
+from admission.controllers.state.actions import PlannedEvent
+from admission.controllers.watch.caches import (
+    ExpectedWorkloads,
+    InformerView,
+    MutationCache,
+    owner_uid,
+)
+from admission.controllers.watch.rounds import Rounds, steps_over
+from admission.controllers.write.workload_writer import WorkloadWriter
 from admission.integrations.gang import from_text
 from admission.integrations.pod import QueuedPod, QueuedPodReader
 from admission.integrations.podgroup import PodUnit, UnlikePods

@@ -6,9 +6,9 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Final, Protocol
 
-from admission.controllers.caches import InformerView
 from admission.controllers.pods.compose import is_group_workload
-from admission.controllers.slices import first_key
+from admission.controllers.watch.caches import InformerView
+from admission.controllers.watch.slices import first_key
 from admission.integrations.pod import QueuedPod
 from admission.integrations.sets import is_waiting_for_its_group
 from api.kube.resources import PODS

@@ -20,8 +20,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from admission.controllers import conditions
-from admission.controllers.actions import CreateWorkload, DeleteWorkload, PlannedEvent, SetStatus
 from admission.controllers.jobs.context import DEFAULTS, JobContext, JobOptions
 from admission.controllers.jobs.elastic import admitted_counts
 from admission.controllers.jobs.finish import check_messages, finish, kept_until, let_go
@@ -35,6 +33,8 @@ from admission.controllers.pods.replacements import with_replacements
 from admission.controllers.pods.set_slices import is_elastic, startable
 from admission.controllers.pods.start import beyond, starts
 from admission.controllers.pods.workload_updates import corrected, followed, released_at_end, uncomposed, unlike
+from admission.controllers.state import conditions
+from admission.controllers.state.actions import CreateWorkload, DeleteWorkload, PlannedEvent, SetStatus
 from admission.integrations.pod import QueuedPod
 from admission.integrations.podgroup import MAIN, PodUnit, SortedMembers, TooFewPods, UnlikePods, sort_out, youngest
 from admission.integrations.podset import PodSetConflict

@@ -15,14 +15,14 @@ from typing import Any, Final
 from cachetools import LRUCache
 from pydantic import ValidationError
 
-from admission.controllers.caches import InformerView
-from admission.controllers.creation import create_unless_present
 from admission.controllers.pods.gang import GangTerms, is_gang, stopped, terms_of
 from admission.controllers.pods.held_members import LOOK_AGAIN, ClaimProblem, held_members, looks_again
 from admission.controllers.pods.pod_group_status import next_status
 from admission.controllers.pods.pod_indexes import BY_GROUP, PodView, group_keys
 from admission.controllers.pods.sakkara_groups import SakkaraGroups
 from admission.controllers.pods.sakkara_terms import as_described
+from admission.controllers.watch.caches import InformerView
+from admission.controllers.write.creation import create_unless_present
 from admission.integrations.pod import QueuedPod
 from admission.integrations.podgroup import UnlikePods
 from api.errors import Conflict, NotFound

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from admission.controllers.caches import InformerView
 from admission.controllers.pods.pod_indexes import PodView
-from admission.controllers.workload_writer import Recorder
+from admission.controllers.watch.caches import InformerView
+from admission.controllers.write.workload_writer import Recorder
 from admission.integrations.pod import QueuedPod
 from admission.integrations.sets import SetKind, is_waiting_for_its_group
 from api import names

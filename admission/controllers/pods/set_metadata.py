@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from admission.controllers.actions import PatchWorkload
 from admission.controllers.jobs.workload import uid_label
+from admission.controllers.state.actions import PatchWorkload
 from admission.integrations.sets import SetKind
 from api import names
 from api.kube.resources import Resource

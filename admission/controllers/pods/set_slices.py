@@ -11,7 +11,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from admission.controllers.actions import DeleteWorkload, PatchWorkload, PlannedEvent
 from admission.controllers.jobs.elastic import (
     Counts,
     Slices,
@@ -25,7 +24,8 @@ from admission.controllers.jobs.elastic import (
 )
 from admission.controllers.jobs.finish import finish, let_go
 from admission.controllers.pods.setactions import SetPlan
-from admission.controllers.slices import first_key
+from admission.controllers.state.actions import DeleteWorkload, PatchWorkload, PlannedEvent
+from admission.controllers.watch.slices import first_key
 from admission.integrations.pod import QueuedPod, common_labels
 from api import names
 from api.meta import split_key

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from admission.controllers.actions import Planned, PlannedEvent, WorkloadAction
+from admission.controllers.state.actions import Planned, PlannedEvent, WorkloadAction
 from admission.integrations.pod import QueuedPod
 from admission.integrations.replica_groups import PodMembership
 from api import names

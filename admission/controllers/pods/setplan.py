@@ -21,14 +21,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from admission.controllers import conditions
-from admission.controllers.actions import (
-    CreateWorkload,
-    DeleteWorkload,
-    PatchWorkload,
-    PlannedEvent,
-    SetStatus,
-)
 from admission.controllers.jobs.context import DEFAULTS, JobContext, JobOptions
 from admission.controllers.jobs.elastic import Slices, lacks_pods, slice_annotations, slices_of, with_counts
 from admission.controllers.jobs.finish import end_orphaned, let_go
@@ -46,6 +38,14 @@ from admission.controllers.pods.orphaned_pods import kept_names, leaves_its_pods
 from admission.controllers.pods.set_metadata import annotations_of_set, corrected, owner_reference
 from admission.controllers.pods.set_slices import NextNames, acting, chain_of, dropped, example_of, resized, settled
 from admission.controllers.pods.setactions import NOTHING, JoinPod, SetPlan, following, joining
+from admission.controllers.state import conditions
+from admission.controllers.state.actions import (
+    CreateWorkload,
+    DeleteWorkload,
+    PatchWorkload,
+    PlannedEvent,
+    SetStatus,
+)
 from admission.integrations.names import workload_name
 from admission.integrations.pod import QueuedPod
 from admission.integrations.replica_groups import PodMembership, ReplicaGroup

@@ -12,17 +12,6 @@ import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from admission.controllers.actions import PlannedEvent
-from admission.controllers.caches import (
-    ExpectedWorkloads,
-    InformerView,
-    MutationCache,
-    file_owned,
-    job_key,
-    job_keys,
-    owner_key,
-    owner_uid,
-)
 from admission.controllers.jobs.context import JobContext
 from admission.controllers.jobs.controller_context import ControllerContext
 from admission.controllers.jobs.orphans import is_gone
@@ -32,8 +21,19 @@ from admission.controllers.pods.pod_indexes import PodView
 from admission.controllers.pods.pods_without_group import PodsWithoutGroup
 from admission.controllers.pods.setactions import JoinPod, SetPlan
 from admission.controllers.pods.setplan import plan_gone, plan_set
-from admission.controllers.rounds import Rounds
-from admission.controllers.workload_writer import CONFLICT_RETRY, WorkloadWriter, attempt, record_events
+from admission.controllers.state.actions import PlannedEvent
+from admission.controllers.watch.caches import (
+    ExpectedWorkloads,
+    InformerView,
+    MutationCache,
+    file_owned,
+    job_key,
+    job_keys,
+    owner_key,
+    owner_uid,
+)
+from admission.controllers.watch.rounds import Rounds
+from admission.controllers.write.workload_writer import CONFLICT_RETRY, WorkloadWriter, attempt, record_events
 from admission.integrations.pod import QueuedPod, QueuedPodReader
 from admission.integrations.sets import SETS, SetKind, kind_of
 from api.errors import Conflict, NotFound

@@ -14,9 +14,9 @@ from typing import Any, Final
 
 import msgspec
 
-from admission.controllers.actions import PlannedEvent
 from admission.controllers.pods.actions import StartPod
 from admission.controllers.pods.sakkara_unit import ExactUnit
+from admission.controllers.state.actions import PlannedEvent
 from admission.integrations.pod import QueuedPod
 from admission.integrations.podgroup import MAIN, PodUnit, UnlikePods
 from admission.integrations.podset import PodSetInfo, applied

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final, Protocol
 
-from admission.controllers.cluster_view import Views
 from admission.controllers.pods.sakkara_groups import SYNC_TIMEOUT
-from admission.controllers.workload_writer import Recorder
+from admission.controllers.watch.cluster_view import Views
+from admission.controllers.write.workload_writer import Recorder
 from api.kube.events import ref_to
 from api.kube.reconcile import Reconciler
 from api.kube.resources import CONFIG_MAPS

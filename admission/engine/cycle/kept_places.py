@@ -2,7 +2,7 @@
 
 When a job shrinks, its own controller chooses the pods that end. Until they have ended, the ledger counts the first places of
 the assignment for the pods that stay (convert.py), and charges pods on other places as foreign. Called by
-controllers/kept_places.py.
+controllers/decide/kept_places.py.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 All failed nodes are replaced together, on the workload's spare hosts if they have room, else on those of its flavors. Flavors
 stay, and no other workload is evicted for it (cycle.md 4.11; Kueue replaces one node at a time). A workload of one plain pod
 keeps its place: no other pod is created for it, so another place would stay empty. topology/replace.py searches. Called by
-controllers/node_replacement.py.
+controllers/nodes/node_replacement.py.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Explains why a workload waits and what would admit it, on the ledger as it is.
 
-controllers/explainer.py calls it for a Workload that has waited a while, and so does `stowage explain`. The ledger is
+controllers/report/explainer.py calls it for a Workload that has waited a while, and so does `stowage explain`. The ledger is
 unchanged afterwards, and the same ledger gives the same answer.
 """
 

@@ -16,7 +16,8 @@ the admission is known to be written, and is dropped if the workload loses its q
 and what is held for them on the nodes beside that (held_capacity.py). Sums are kept per LocalQueue, changed with each workload.
 Time comes in as a value. Nothing is stored without rules.
 
-PendingQueues owns it; scheduler_state.py and cycle/outcomes.py report workloads, controllers/past_usage.py samples and stores.
+PendingQueues owns it; scheduler_state.py and cycle/outcomes.py report workloads, controllers/watch/past_usage.py samples and
+stores.
 """
 
 from __future__ import annotations

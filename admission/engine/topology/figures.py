@@ -1,7 +1,8 @@
 """Computes how much of each flavor and domain is free, used, foreign, held or unusable, and the largest gang that still fits.
 
 For metrics. The amounts of nodes and foreign pods are collected in short steps and kept while neither changes; what workloads
-use is read from the tree at the end, in one step. Reads the capacity, changes nothing. controllers/capacity_gauges.py calls it.
+use is read from the tree at the end, in one step. Reads the capacity, changes nothing. controllers/report/capacity_gauges.py
+calls it.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from admission.controllers.active_conditions import cluster_queue_activity, cohort_activity, cohort_cycle
+from admission.controllers.state.active_conditions import cluster_queue_activity, cohort_activity, cohort_cycle
 from admission.engine.model import UnansweredCheck
 from api.admission_checks import AdmissionCheck
 from api.queues import ClusterQueue, Cohort

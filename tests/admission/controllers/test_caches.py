@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from admission.controllers.caches import ExpectedWorkloads, MutationCache
+from admission.controllers.watch.caches import ExpectedWorkloads, MutationCache
 
 
 def version(number: int, uid: str = "") -> dict[str, Any]:

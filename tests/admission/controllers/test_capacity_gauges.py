@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 from prometheus_client import REGISTRY
 
-from admission.controllers.capacity_gauges import CapacityGauges
+from admission.controllers.report.capacity_gauges import CapacityGauges
 from admission.engine.ledger import Ledger
 from admission.engine.model import (
     HOSTNAME_LABEL,
@@ -284,7 +284,7 @@ async def test_figures_that_fail_end_neither_the_controller_nor_those_of_the_nex
             raise KeyError("gone")
         return {}
 
-    monkeypatch.setattr("admission.controllers.capacity_gauges.PERIOD", 0.0)
+    monkeypatch.setattr("admission.controllers.report.capacity_gauges.PERIOD", 0.0)
     monkeypatch.setattr(sheet.ledger, "held", held)
     task = asyncio.create_task(sheet.gauges.run())
     await until(lambda: sheet.total() == {"free": 16})

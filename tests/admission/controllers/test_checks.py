@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from admission.controllers import conditions
-from admission.controllers.checks import checks_for
-from admission.controllers.lifecycle import LifecycleStep, step
+from admission.controllers.state import conditions
+from admission.controllers.state.checks import checks_for
+from admission.controllers.state.lifecycle import LifecycleStep, step
 from api.meta import find_condition, is_true, parse_time, rfc3339
 from api.names import ADMITTED, DEACTIVATION_TARGET, QUOTA_RESERVED, REQUEUED
 from api.queues import ClusterQueue

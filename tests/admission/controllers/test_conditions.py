@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from admission.controllers import conditions
+from admission.controllers.state import conditions
 from api.assignment import encode
 from api.merge import merge_diff
 from api.meta import find_condition

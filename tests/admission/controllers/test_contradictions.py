@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from admission.controllers.contradictions import contradiction
+from admission.controllers.watch.contradictions import contradiction
 from admission.integrations.exclusive import EXCLUSIVE
 from api.names import SLICE_REQUIRED_TOPOLOGY
 from tests.builders import workload

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from admission.controllers.decision_log import DecisionLog
+from admission.controllers.report.decision_log import DecisionLog
 from admission.engine.decision import Admit, Decision, Evict, Preempt, PreemptionReason, Reject, Victim, Wait
 from admission.engine.model import Admission, Assignment, DomainCount, PodSetAdmission
 from admission.engine.reasons import Reason

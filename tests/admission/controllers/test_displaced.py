@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from admission.controllers.displaced import Displacement, StuckPod, displacement, successors
+from admission.controllers.nodes.displaced import Displacement, StuckPod, displacement, successors
 from api.assignment import encode
 from api.names import HOSTNAME_LABEL
 from api.workloads import Admission, PodSetAssignment, Workload

@@ -12,11 +12,11 @@ from typing import Any, cast
 
 import pytest
 
-from admission.controllers import conditions
-from admission.controllers import explainer as explainer_module
-from admission.controllers.cluster_view import Views
-from admission.controllers.explainer import Explainer, ExplanationLimits, code_of
-from admission.controllers.wait_reasons import WaitReason, WaitReporter
+from admission.controllers.report import explainer as explainer_module
+from admission.controllers.report.explainer import Explainer, ExplanationLimits, code_of
+from admission.controllers.report.wait_reasons import WaitReason, WaitReporter
+from admission.controllers.state import conditions
+from admission.controllers.watch.cluster_view import Views
 from admission.engine.explain.explain import explain
 from admission.engine.explain.explanation import Explanation
 from admission.engine.explain.wording import NEVER, headline
@@ -170,7 +170,7 @@ async def test_what_disappears_while_it_is_read_is_a_defect_only_if_it_does_so_a
         return explain(*given, **named)
 
     monkeypatch.setattr(explainer_module, "explain", failing)
-    with caplog.at_level("INFO", "admission.controllers.explainer"):
+    with caplog.at_level("INFO", "admission.controllers.report.explainer"):
         async with world(tmp_path, full_racks(), ExplanationLimits(first=0.0)) as here:
             here.reporter.waits(W, WaitReason("TopologyPlacementFailed", "no rack", {}))
             await eventually("the explanation", here.condition)

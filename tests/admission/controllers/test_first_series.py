@@ -5,7 +5,7 @@ from __future__ import annotations
 from prometheus_client import generate_latest
 
 from admission import metrics
-from admission.controllers import first_series
+from admission.controllers.report import first_series
 from admission.engine.moves.plans import NoPlanReason
 from api.kube.owned_series import OwnerKind, keep_only
 from api.kube.store import Change, ChangeType

@@ -13,10 +13,10 @@ from typing import Any, cast
 
 import pytest
 
-from admission.controllers import conditions
-from admission.controllers.cluster_view import Views
-from admission.controllers.forecaster import Forecaster, ForecastLimits, wording
-from admission.controllers.run_time_keeper import RunTimeKeeper
+from admission.controllers.forecasts.forecaster import Forecaster, ForecastLimits, wording
+from admission.controllers.forecasts.run_time_keeper import RunTimeKeeper
+from admission.controllers.state import conditions
+from admission.controllers.watch.cluster_view import Views
 from admission.engine.forecast.calibration import Calibration, Calibrations, StartForecast
 from admission.engine.model import Flavor
 from admission.world.workload_facts import expected_start

@@ -9,9 +9,9 @@ import pytest
 from prometheus_client import REGISTRY, generate_latest
 
 from admission import queue_metrics as metrics
-from admission.controllers.active_conditions import Activity
-from admission.controllers.gauges import QueueFigures, QueueGauges, of_cohort, of_local_queue
-from admission.controllers.queue_totals import QueueTotals, QueueTotalsIndex
+from admission.controllers.report.gauges import QueueFigures, QueueGauges, of_cohort, of_local_queue
+from admission.controllers.report.queue_totals import QueueTotals, QueueTotalsIndex
+from admission.controllers.state.active_conditions import Activity
 from admission.engine.journal import Journal
 from admission.engine.model import ClusterQueue as Spec
 from admission.engine.model import FlavorQuotas, Quota, ResourceGroup

@@ -7,9 +7,9 @@ from typing import Any, cast
 
 import pytest
 
-from admission.controllers.cluster_view import Views
-from admission.controllers.conditions import evicted
-from admission.controllers.guesses import Guesses
+from admission.controllers.forecasts.guesses import Guesses
+from admission.controllers.state.conditions import evicted
+from admission.controllers.watch.cluster_view import Views
 from admission.engine.forecast.run_times import ENOUGH, RunTimes, run_kind
 from admission.engine.model import Flavor
 from api.meta import ObjectMeta

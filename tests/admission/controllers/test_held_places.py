@@ -12,9 +12,9 @@ from typing import cast
 
 import pytest
 
-from admission.controllers import conditions
-from admission.controllers.cluster_view import Views
 from admission.controllers.moves.places import GRACE, LONGEST, HeldPlaces
+from admission.controllers.state import conditions
+from admission.controllers.watch.cluster_view import Views
 from admission.engine.cycle.held_places import hold_place
 from admission.engine.model import ObjectRemoved, RemovedKind
 from admission.engine.moves.plan import PlanOptions, plan

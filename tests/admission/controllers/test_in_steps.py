@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from admission.controllers.in_steps import InSteps
+from admission.controllers.watch.in_steps import InSteps
 from api.kube.turns import TURN
 
 

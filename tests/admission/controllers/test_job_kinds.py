@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from admission.controllers.cluster_view import make_views
 from admission.controllers.job_kinds import JobKindController
 from admission.controllers.jobs.controller_context import ControllerContext
 from admission.controllers.pods.sets import SetController
+from admission.controllers.watch.cluster_view import make_views
 from admission.integrations.declared import DeclaredJob
 from admission.integrations.job_kind_errors import read
 from admission.integrations.job_kinds import JobKinds

@@ -8,9 +8,9 @@ from typing import cast
 
 import pytest
 
-from admission.controllers.cluster_view import Views
-from admission.controllers.kept_places import KeptPlaces
-from admission.controllers.projection import ProjectedMeta, ProjectedPod
+from admission.controllers.decide.kept_places import KeptPlaces
+from admission.controllers.watch.cluster_view import Views
+from admission.controllers.watch.projection import ProjectedMeta, ProjectedPod
 from admission.engine.model import ObjectRemoved, RemovedKind
 from api.assignment import encode
 from api.kube.store import Store

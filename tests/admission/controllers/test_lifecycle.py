@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from admission.controllers import conditions
-from admission.controllers.admission_context import AdmissionContext, blocker
-from admission.controllers.evictions import Eviction, evicted
-from admission.controllers.lifecycle import LifecycleRules, not_before, step
+from admission.controllers.state import conditions
+from admission.controllers.state.admission_context import AdmissionContext, blocker
+from admission.controllers.state.evictions import Eviction, evicted
+from admission.controllers.state.lifecycle import LifecycleRules, not_before, step
 from admission.integrations.owners import managed_kinds
 from api.meta import find_condition, is_true
 from api.names import ADMITTED, BLOCKED_ON_PREEMPTION_GATES, EVICTED, PREEMPTED, QUOTA_RESERVED, REQUEUED

@@ -9,8 +9,8 @@ from typing import Any, cast
 import pytest
 from prometheus_client import REGISTRY
 
-from admission.controllers.cluster_view import ClusterView
-from admission.controllers.lifecycle_metrics import LifecycleMetrics, living
+from admission.controllers.report.lifecycle_metrics import LifecycleMetrics, living
+from admission.controllers.watch.cluster_view import ClusterView
 from api.kube import owned_series
 from api.kube.store import Change, ChangeType, Store
 from api.meta import rfc3339

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from admission import metrics
-from admission.controllers.lost_wake_ups import LostWakeUps
-from admission.controllers.scheduler_context import SchedulerContext
+from admission.controllers.decide.lost_wake_ups import LostWakeUps
+from admission.controllers.decide.scheduler_context import SchedulerContext
 from admission.engine.model import ClusterQueue, Flavor, ObjectRemoved, QueueingStrategy, RemovedKind
 from admission.engine.queue.cluster_queue import QueueLine
 from admission.settings import ControllerSection

@@ -12,10 +12,10 @@ from typing import Any, cast
 
 import pytest
 
-from admission.controllers.cluster_view import Views
-from admission.controllers.explainer import Explainer, ExplanationLimits
-from admission.controllers.forecaster import Forecaster, ForecastLimits
-from admission.controllers.run_time_keeper import RunTimeKeeper
+from admission.controllers.forecasts.forecaster import Forecaster, ForecastLimits
+from admission.controllers.forecasts.run_time_keeper import RunTimeKeeper
+from admission.controllers.report.explainer import Explainer, ExplanationLimits
+from admission.controllers.watch.cluster_view import Views
 from admission.engine.forecast.calibration import Calibrations, StartForecast
 from api.kube.client import Kube
 from api.kube.events import EventRecorder
@@ -102,7 +102,7 @@ def missed(count: int) -> Calibrations:
 
 
 async def test_nothing_moves_for_a_gang_that_is_expected_to_start_soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("admission.controllers.explainer._REST", 0.0)
+    monkeypatch.setattr("admission.controllers.report.explainer._REST", 0.0)
     racks = ForecastedRacks(SOON)
     await racks.forecast_and_explain()
     assert racks.says(EXPECTED_START).endswith("with 90% confidence")
@@ -121,7 +121,7 @@ async def test_nothing_moves_for_a_gang_that_is_expected_to_start_soon(monkeypat
 async def test_the_mover_leaves_for_a_gang_whose_start_is_late_or_unknown(
     monkeypatch: pytest.MonkeyPatch, limit: int, misses: int, told: str
 ) -> None:
-    monkeypatch.setattr("admission.controllers.explainer._REST", 0.0)
+    monkeypatch.setattr("admission.controllers.report.explainer._REST", 0.0)
     racks = ForecastedRacks(limit)
     racks.learned.calibrations = missed(misses)
     await racks.forecast_and_explain()

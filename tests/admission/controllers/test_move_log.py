@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from admission.controllers import conditions
 from admission.controllers.moves.move_log import MoveLog
+from admission.controllers.state import conditions
 from api.meta import ObjectMeta
 from api.workloads import Admission, Workload, WorkloadStatus
 

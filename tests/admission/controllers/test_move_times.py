@@ -13,13 +13,13 @@ from typing import Any, NoReturn, cast
 import msgspec
 import pytest
 
-from admission.controllers import conditions
-from admission.controllers.admission_writer import MoveOutcome
-from admission.controllers.cluster_view import Views
+from admission.controllers.decide.scheduler import Scheduler
+from admission.controllers.decide.scheduler_context import SchedulerContext
 from admission.controllers.moves.move_controller import MoveController
-from admission.controllers.scheduler import Scheduler
-from admission.controllers.scheduler_context import SchedulerContext
-from admission.controllers.wait_reasons import WaitReporter
+from admission.controllers.report.wait_reasons import WaitReporter
+from admission.controllers.state import conditions
+from admission.controllers.watch.cluster_view import Views
+from admission.controllers.write.admission_writer import MoveOutcome
 from admission.engine.model import ObjectRemoved, RemovedKind
 from admission.settings import ControllerSection
 from admission.world.objects import Objects

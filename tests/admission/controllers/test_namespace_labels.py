@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from admission.controllers import rounds
 from admission.controllers.jobs.context import JobOptions
 from admission.controllers.jobs.controller_context import ControllerContext
 from admission.controllers.jobs.job_controller import JobController
 from admission.controllers.pods.pod_controller import PodController
 from admission.controllers.pods.sets import SetController
+from admission.controllers.watch import rounds
 from admission.integrations.job import BatchJob
 from admission.integrations.pod import QueuedPodReader
 from api.kube.reconcile import Reconciler

@@ -6,8 +6,8 @@ from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, cast
 
-from admission.controllers.cluster_view import Views
-from admission.controllers.node_replacement import NodeReplacements
+from admission.controllers.nodes.node_replacement import NodeReplacements
+from admission.controllers.watch.cluster_view import Views
 from admission.engine.decision import Admit
 from admission.engine.model import ObjectRemoved, RemovedKind, TopologyRequest
 from api.assignment import encode

@@ -10,9 +10,9 @@ from typing import Any, cast
 import msgspec
 import pytest
 
-from admission.controllers.cluster_view import Views
-from admission.controllers.evictor import Evictor
-from admission.controllers.nodes import NodeController
+from admission.controllers.nodes.node_controller import NodeController
+from admission.controllers.watch.cluster_view import Views
+from admission.controllers.write.evictor import Evictor
 from api.errors import NotFound
 from api.kube.client import Kube
 from api.kube.events import EventRecorder

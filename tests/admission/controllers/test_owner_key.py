@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 import pytest
 
-from admission.controllers.caches import BY_JOB, file_owned, owner_key
+from admission.controllers.watch.caches import BY_JOB, file_owned, owner_key
 from api.kube import turns
 from api.kube.store import Store
 from api.workloads import Workload

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from admission.controllers.cluster_view import make_views
-from admission.controllers.past_usage import UsageReader, UsageSampler, stored_usage, usage_status
+from admission.controllers.watch.cluster_view import make_views
+from admission.controllers.watch.past_usage import UsageReader, UsageSampler, stored_usage, usage_status
 from admission.engine.ledger import Ledger
 from admission.engine.queue.past_usage import PastUsage, UsageRecord, UsageRules
 from admission.engine.queue.queues import PendingQueues

@@ -9,11 +9,11 @@ from typing import Any, cast
 
 import pytest
 
-from admission.controllers.cluster_view import Views
-from admission.controllers.evictions import Eviction, evicted
-from admission.controllers.evictor import Evictor
-from admission.controllers.pending_evictions import PendingEvictions
-from admission.controllers.scheduler_context import SchedulerContext
+from admission.controllers.decide.pending_evictions import PendingEvictions
+from admission.controllers.decide.scheduler_context import SchedulerContext
+from admission.controllers.state.evictions import Eviction, evicted
+from admission.controllers.watch.cluster_view import Views
+from admission.controllers.write.evictor import Evictor
 from admission.engine.decision import Evict, Preempt
 from admission.settings import ControllerSection
 from api.errors import Conflict, Forbidden, Unreachable
@@ -126,7 +126,7 @@ async def test_a_workload_that_lost_its_node_and_cannot_be_evicted_says_so_and_i
     cluster: FullNode, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Issue 16, E: as Kueue does where the write of the eviction fails."""
-    monkeypatch.setattr("admission.controllers.pending_evictions._PAUSE", 0.0)
+    monkeypatch.setattr("admission.controllers.decide.pending_evictions._PAUSE", 0.0)
     server = EvictionServer(cluster)
 
     def refuse() -> None:

@@ -6,11 +6,11 @@ from typing import Any, cast
 
 import pytest
 
-from admission.controllers.cluster_view import Views
-from admission.controllers.displaced import Place
-from admission.controllers.pod_mover import PodMover
-from admission.controllers.projection import ProjectedMeta
-from admission.controllers.unbound import UnboundPod
+from admission.controllers.nodes.displaced import Place
+from admission.controllers.nodes.pod_mover import PodMover
+from admission.controllers.nodes.unbound import UnboundPod
+from admission.controllers.watch.cluster_view import Views
+from admission.controllers.watch.projection import ProjectedMeta
 from admission.engine.ledger import Ledger
 from admission.engine.model import BoundPod
 from api.errors import Conflict

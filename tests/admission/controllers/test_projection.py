@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from admission.controllers.projection import NodeReader, PodReader
+from admission.controllers.watch.projection import NodeReader, PodReader
 from admission.engine import convert_nodes
 from admission.engine.model import BoundPod
 from api.errors import InvalidObject

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from admission.controllers.cluster_view import make_views
-from admission.controllers.queues import QueueController, patience
+from admission.controllers.queues.queue_status import QueueController, patience
+from admission.controllers.watch.cluster_view import make_views
 from admission.engine.ledger import Ledger
 from admission.engine.queue.queues import PendingQueues
 from api.kube.client import Kube, PatchKind

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from admission.controllers.queue_totals import QueueTotals, QueueTotalsIndex, nominal_quotas, usage
+from admission.controllers.report.queue_totals import QueueTotals, QueueTotalsIndex, nominal_quotas, usage
 from api.kube.store import Change, ChangeType
 from api.queues import ClusterQueue
 from api.workloads import Workload

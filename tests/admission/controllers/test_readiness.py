@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any, cast
 
-from admission.controllers.cluster_view import ClusterView
-from admission.controllers.readiness import Readiness
+from admission.controllers.decide.readiness import Readiness
+from admission.controllers.watch.cluster_view import ClusterView
 from api.kube.store import Change, ChangeType
 from api.workloads import Workload
 from tests.builders import condition, workload

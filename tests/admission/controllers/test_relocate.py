@@ -11,9 +11,9 @@ from typing import Any, cast
 
 import pytest
 
-from admission.controllers import conditions
-from admission.controllers.admission_writer import AdmissionWriter, MoveOutcome
-from admission.controllers.cluster_view import Views
+from admission.controllers.state import conditions
+from admission.controllers.watch.cluster_view import Views
+from admission.controllers.write.admission_writer import AdmissionWriter, MoveOutcome
 from admission.engine import convert_admissions
 from admission.engine.moves.plans import Move
 from api.kube.client import Kube, PatchKind

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from admission.controllers.resources import Limit, defect
+from admission.controllers.watch.resources import Limit, defect
 from api.workloads import Workload
 
 AT = "spec.podSets[0].template.spec"

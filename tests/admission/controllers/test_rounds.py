@@ -9,10 +9,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from admission.controllers import rounds
-from admission.controllers.active_conditions import Activity
-from admission.controllers.cluster_view import ClusterView
-from admission.controllers.rounds import Rounds
+from admission.controllers.state.active_conditions import Activity
+from admission.controllers.watch import rounds
+from admission.controllers.watch.cluster_view import ClusterView
+from admission.controllers.watch.rounds import Rounds
 from admission.engine import convert_nodes, model
 from api.kube.metrics import HANDLER_ERRORS
 from api.kube.resources import (

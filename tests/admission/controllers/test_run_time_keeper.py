@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from admission import metrics
-from admission.controllers import run_time_keeper
-from admission.controllers.run_time_keeper import RunTimeKeeper
+from admission.controllers.forecasts import run_time_keeper
+from admission.controllers.forecasts.run_time_keeper import RunTimeKeeper
 from admission.engine.forecast.calibration import Calibrations, StartForecast
 from admission.engine.forecast.run_time_records import record_of
 from admission.engine.forecast.run_times import KINDS, RunKind, run_kind

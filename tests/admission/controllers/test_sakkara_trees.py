@@ -9,7 +9,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from admission.controllers.sakkara_trees import Trees, TreesChanged
+from admission.controllers.watch.sakkara_trees import Trees, TreesChanged
 from admission.world.objects import Objects
 from admission.world.world import World
 from api.kube.resources import CONFIG_MAPS, NODES, RESOURCE_FLAVORS

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from admission.controllers.slices import waits_for
+from admission.controllers.watch.slices import waits_for
 from api.names import EVICTED, FINISHED, QUOTA_RESERVED, REPLACEMENT_FOR
 from api.workloads import Workload
 

@@ -10,9 +10,9 @@ import msgspec
 import pytest
 from prometheus_client import REGISTRY
 
-from admission.controllers.cluster_view import Views
-from admission.controllers.projection import ProjectedMeta, ProjectedPod
-from admission.controllers.surplus_pods import GRACE, PATIENCE, SurplusPodsController
+from admission.controllers.pods.surplus_pods import GRACE, PATIENCE, SurplusPodsController
+from admission.controllers.watch.cluster_view import Views
+from admission.controllers.watch.projection import ProjectedMeta, ProjectedPod
 from admission.engine.ledger import Ledger
 from admission.engine.model import BoundPod, Payer
 from api.errors import NotFound

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from admission.controllers.conditions import released
-from admission.controllers.lifecycle import LifecycleRules, LifecycleStep, not_before, step
-from admission.controllers.timeouts import JITTER, PodsReadyRules, RequeueBackoff
+from admission.controllers.state.conditions import released
+from admission.controllers.state.lifecycle import LifecycleRules, LifecycleStep, not_before, step
+from admission.controllers.state.timeouts import JITTER, PodsReadyRules, RequeueBackoff
 from api.meta import find_condition, is_true, parse_time
 from api.names import ADMITTED, DEACTIVATION_TARGET, EVICTED, REQUEUED
 from api.workloads import Workload

@@ -1,4 +1,4 @@
-"""A long computation shares the loop with everything else (controllers/turns.py)."""
+"""A long computation shares the loop with everything else (controllers/report/turns.py)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
-from admission.controllers.turns import Turns
+from admission.controllers.report.turns import Turns
 
 
 async def test_the_loop_works_between_turns_and_never_during_one() -> None:

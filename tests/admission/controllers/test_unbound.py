@@ -7,10 +7,10 @@ from typing import Any, cast
 
 import pytest
 
-from admission.controllers.cluster_view import Views
-from admission.controllers.evictions import Eviction
-from admission.controllers.evictor import Evictor
-from admission.controllers.unbound import UnboundController, UnboundPod, UnboundReader
+from admission.controllers.nodes.unbound import UnboundController, UnboundPod, UnboundReader
+from admission.controllers.state.evictions import Eviction
+from admission.controllers.watch.cluster_view import Views
+from admission.controllers.write.evictor import Evictor
 from api.fake.patch import merge_patch
 from api.kube.client import Kube
 from api.kube.events import EventRecorder

@@ -10,11 +10,11 @@ from typing import Any, cast
 import pytest
 from prometheus_client import REGISTRY
 
-from admission.controllers.cluster_view import Views
-from admission.controllers.evictions import Eviction
-from admission.controllers.evictor import Evictor
-from admission.controllers.projection import ProjectedMeta, ProjectedPod
-from admission.controllers.uncreated import CreationEvent, CreationEventReader, UncreatedController
+from admission.controllers.jobs.uncreated import CreationEvent, CreationEventReader, UncreatedController
+from admission.controllers.state.evictions import Eviction
+from admission.controllers.watch.cluster_view import Views
+from admission.controllers.watch.projection import ProjectedMeta, ProjectedPod
+from admission.controllers.write.evictor import Evictor
 from admission.engine.ledger import Ledger
 from admission.engine.model import BoundPod
 from api.errors import NotFound

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from admission.controllers import unsupported_fields
+from admission.controllers.state import unsupported_fields
 from api import names
 from api.meta import find_condition
 from api.names import FIELDS_HONOURED

@@ -11,10 +11,10 @@ from typing import cast
 
 import pytest
 
-from admission.controllers.cluster_view import Views
-from admission.controllers.conditions import INVALID_RESOURCES, NAMESPACE_MISMATCH
-from admission.controllers.status import legacy_reasons, written_reason
-from admission.controllers.wait_reasons import WaitReason, WaitReporter
+from admission.controllers.report.wait_reasons import WaitReason, WaitReporter
+from admission.controllers.state.conditions import INVALID_RESOURCES, NAMESPACE_MISMATCH
+from admission.controllers.watch.cluster_view import Views
+from admission.controllers.write.status import legacy_reasons, written_reason
 from admission.engine.reasons import Reason
 from api.kube.client import Kube, PatchKind
 from api.kube.events import EventRecorder

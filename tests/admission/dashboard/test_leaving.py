@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from admission.controllers import conditions
+from admission.controllers.state import conditions
 from admission.dashboard.cluster import of_objects
 from admission.dashboard.dashboard import Dashboard, Facts
 from admission.dashboard.stream import Batch

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from admission.controllers import conditions
+from admission.controllers.state import conditions
 from admission.engine.convert_moves import completed, terms_of_workload
 from admission.engine.model import NO_TERMS, MoveTerms
 from api.meta import ObjectMeta

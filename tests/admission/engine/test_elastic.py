@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from admission.controllers.elastic import translation
+from admission.controllers.elastic_quota import translation
 from admission.engine import convert_queues
 from admission.engine.cycle.cycle import CycleReport, run_cycle
 from admission.engine.decision import Preempt, PreemptionReason, Wait

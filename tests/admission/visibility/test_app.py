@@ -15,7 +15,7 @@ import aiohttp
 import pytest
 
 from admission.cli.ports import free_port
-from admission.controllers.cluster_view import make_views
+from admission.controllers.watch.cluster_view import make_views
 from admission.engine.queue.queues import PendingQueues
 from admission.settings import AdmissionSettings
 from admission.visibility import app

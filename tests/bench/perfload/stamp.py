@@ -15,8 +15,8 @@ from pathlib import Path
 
 import uvloop
 
-from admission.controllers import conditions
-from admission.controllers.status import patch_status
+from admission.controllers.state import conditions
+from admission.controllers.write.status import patch_status
 from api import names
 from api.assignment import encode
 from api.kube.client import Kube

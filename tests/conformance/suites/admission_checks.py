@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from admission.controllers import checks, conditions
+from admission.controllers.state import checks, conditions
 from api.meta import parse_time
 from api.workloads import Workload, WorkloadStatus
 from tests.conformance.suites.normal import normal

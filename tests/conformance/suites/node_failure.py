@@ -6,8 +6,7 @@ from typing import Any
 
 import msgspec
 
-from admission.controllers.evictions import Eviction, evicted
-from admission.controllers.node_failures import (
+from admission.controllers.nodes.node_failures import (
     FailureRules,
     FailureVerdict,
     HostState,
@@ -18,6 +17,7 @@ from admission.controllers.node_failures import (
     with_unhealthy_node,
     without_unhealthy_node,
 )
+from admission.controllers.state.evictions import Eviction, evicted
 from api.meta import find_condition, is_true, parse_time
 from api.names import EVICTED, EvictedReason
 from api.pods import Node, Pod

@@ -14,11 +14,11 @@ from typing import Any
 
 import pytest
 
-from admission.controllers.actions import CreateWorkload, DeleteWorkload, PatchWorkload, SetStatus
 from admission.controllers.jobs.actions import DeleteJob, JobPlan, PatchJob
 from admission.controllers.jobs.context import JobContext, JobOptions
 from admission.controllers.jobs.finish import plan_orphaned
 from admission.controllers.jobs.job_plan import plan
+from admission.controllers.state.actions import CreateWorkload, DeleteWorkload, PatchWorkload, SetStatus
 from admission.integrations.base import JobIntegration
 from admission.integrations.job import BatchJob
 from api.duration import seconds

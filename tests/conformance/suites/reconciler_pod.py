@@ -13,12 +13,12 @@ from typing import Any
 
 import msgspec
 
-from admission.controllers.actions import CreateWorkload, DeleteWorkload, PatchWorkload, SetStatus
 from admission.controllers.jobs.context import JobContext, JobOptions
 from admission.controllers.pods.actions import AdoptWorkload, DeletePod, PodGroupPlan, ReleasePod, StartPod, StopPod
 from admission.controllers.pods.compose import is_group_workload
 from admission.controllers.pods.pod_indexes import unit_key
 from admission.controllers.pods.pod_plan import PodGroupOptions, plan, plan_gone
+from admission.controllers.state.actions import CreateWorkload, DeleteWorkload, PatchWorkload, SetStatus
 from admission.integrations.pod import QueuedPodReader
 from admission.integrations.podgroup import PodUnit
 from api.duration import seconds

@@ -13,13 +13,13 @@ from typing import Any, TypeVar
 
 import pytest
 
-from admission.controllers import conditions
-from admission.controllers.admission_context import AdmissionContext
-from admission.controllers.checks import checks_for
-from admission.controllers.lifecycle import LifecycleRules, LifecycleStep, may_let_go, step
-from admission.controllers.resources import defect
-from admission.controllers.status import legacy_reasons, written_reason
-from admission.controllers.timeouts import PodsReadyRules, RequeueBackoff, pods_deadline
+from admission.controllers.state import conditions
+from admission.controllers.state.admission_context import AdmissionContext
+from admission.controllers.state.checks import checks_for
+from admission.controllers.state.lifecycle import LifecycleRules, LifecycleStep, may_let_go, step
+from admission.controllers.state.timeouts import PodsReadyRules, RequeueBackoff, pods_deadline
+from admission.controllers.watch.resources import defect
+from admission.controllers.write.status import legacy_reasons, written_reason
 from admission.integrations.owners import is_ours
 from api.duration import seconds
 from api.labels import matches

@@ -7,8 +7,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from admission.controllers.devices.requests import CannotCount, DeviceKind, kinds_of
-from admission.controllers.devices.slices import counted
+from admission.controllers.watch.devices.requests import CannotCount, DeviceKind, kinds_of
+from admission.controllers.watch.devices.slices import counted
 from api.devices import DeviceClass, ResourceClaimTemplate, ResourceSlice
 
 DRIVER = "gpu.example.com"

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from admission.controllers.devices.counted_kinds import MOST_KINDS, MOST_OF_NAMESPACE, CountedKinds
-from admission.controllers.devices.requests import DeviceKind
+from admission.controllers.watch.devices.counted_kinds import MOST_KINDS, MOST_OF_NAMESPACE, CountedKinds
+from admission.controllers.watch.devices.requests import DeviceKind
 from admission.engine.decision import Admit, Wait
 from admission.engine.queue.notices import NotEvaluated
 from api.kube.resources import (

@@ -7,8 +7,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from admission.controllers.elastic.resource_quotas import ResourceQuota, above_hard
-from admission.controllers.elastic.translation import QuotaBounds
+from admission.controllers.elastic_quota.resource_quotas import ResourceQuota, above_hard
+from admission.controllers.elastic_quota.translation import QuotaBounds
 
 GPU = "nvidia.com/gpu"
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from admission.controllers.elastic import translation
-from admission.controllers.elastic.quotas import Quotas
+from admission.controllers.elastic_quota import translation
+from admission.controllers.elastic_quota.quotas import Quotas
 from admission.engine import convert_queues
 from admission.engine.model import PreemptionPolicy, Quota
 from admission.engine.quota.tree import queue_quotas

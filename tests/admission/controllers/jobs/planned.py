@@ -7,12 +7,12 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from admission.controllers import conditions
-from admission.controllers.actions import PatchWorkload, SetStatus
 from admission.controllers.jobs.actions import Action, PatchJob
 from admission.controllers.jobs.context import JobContext, JobOptions
 from admission.controllers.jobs.job_plan import plan
 from admission.controllers.jobs.workload import composed
+from admission.controllers.state import conditions
+from admission.controllers.state.actions import PatchWorkload, SetStatus
 from admission.engine.reasons import Reason
 from admission.integrations.base import JobIntegration
 from admission.integrations.job import BatchJob

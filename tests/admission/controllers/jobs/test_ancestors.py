@@ -7,11 +7,11 @@ from typing import Any, cast
 
 import pytest
 
-from admission.controllers.caches import InformerView
 from admission.controllers.jobs.ancestors import JobAncestors
 from admission.controllers.jobs.context import JobContext, JobOptions
 from admission.controllers.jobs.job_plan import plan
 from admission.controllers.jobs.workload import composed
+from admission.controllers.watch.caches import InformerView
 from admission.integrations.registry import BY_FRAMEWORK
 from api.workloads import Workload
 from tests.admission.integrations.samples import batch_job

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from admission.controllers import conditions
 from admission.controllers.jobs.context import JobOptions
-from admission.controllers.status import patch_status
+from admission.controllers.state import conditions
+from admission.controllers.write.status import patch_status
 from admission.integrations.base import JobIntegration
 from admission.integrations.registry import ADAPTERS, BY_FRAMEWORK
 from api.errors import NotFound

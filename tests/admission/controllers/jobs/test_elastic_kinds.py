@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from admission.controllers import conditions
-from admission.controllers.actions import CreateWorkload, DeleteWorkload, PatchWorkload
 from admission.controllers.jobs.context import JobContext, JobOptions
 from admission.controllers.jobs.job_plan import plan
 from admission.controllers.jobs.start import plan_start
 from admission.controllers.jobs.workload import composed
+from admission.controllers.state import conditions
+from admission.controllers.state.actions import CreateWorkload, DeleteWorkload, PatchWorkload
 from admission.integrations.declared import DeclaredJob
 from admission.integrations.registry import BY_FRAMEWORK
 from api import names

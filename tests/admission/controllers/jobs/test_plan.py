@@ -6,13 +6,13 @@ from dataclasses import replace
 
 import pytest
 
-from admission.controllers import conditions
-from admission.controllers.actions import PatchWorkload, SetStatus
 from admission.controllers.jobs.actions import DeleteJob, JobPlan, PatchJob
 from admission.controllers.jobs.context import JobContext, JobOptions
 from admission.controllers.jobs.job_plan import plan
 from admission.controllers.jobs.pods_ready import with_reclaimable
 from admission.controllers.jobs.workload import composed
+from admission.controllers.state import conditions
+from admission.controllers.state.actions import PatchWorkload, SetStatus
 from api import names
 from api.meta import OwnerReference, find_condition, rfc3339
 from api.queues import WorkloadPriorityClass

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from admission.controllers import conditions
-from admission.controllers.actions import SetStatus
 from admission.controllers.jobs.actions import JobPlan, PatchJob
 from admission.controllers.jobs.job_plan import plan
+from admission.controllers.state import conditions
+from admission.controllers.state.actions import SetStatus
 from admission.integrations.base import JobIntegration
 from api.meta import find_condition, is_true
 from api.names import ADMITTED, EVICTED, HOSTNAME_LABEL, MOVING, QUOTA_RESERVED

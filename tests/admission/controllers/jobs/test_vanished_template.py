@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from admission.controllers import conditions
-from admission.controllers.actions import SetStatus
 from admission.controllers.jobs.actions import JobPlan, PatchJob
 from admission.controllers.jobs.context import JobContext
 from admission.controllers.jobs.job_plan import plan
 from admission.controllers.jobs.workload import composed
+from admission.controllers.state import conditions
+from admission.controllers.state.actions import SetStatus
 from admission.integrations.declared import DeclaredJob
 from admission.integrations.paths import without
 from admission.integrations.registry import BY_FRAMEWORK

@@ -13,11 +13,11 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from admission.controllers import conditions
 from admission.controllers.jobs.context import JobOptions
 from admission.controllers.jobs.controller_context import ControllerContext
 from admission.controllers.jobs.job_controller import JobController
-from admission.controllers.status import patch_status
+from admission.controllers.state import conditions
+from admission.controllers.write.status import patch_status
 from admission.integrations.base import JobIntegration
 from admission.integrations.registry import ADAPTERS, DECLARED
 from api.assignment import encode

@@ -11,11 +11,6 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
-from admission.controllers import conditions, lifecycle
-from admission.controllers.actions import CreateWorkload, DeleteWorkload, PatchWorkload, SetStatus
-from admission.controllers.admission_context import AdmissionContext, blocker
-from admission.controllers.checks import own_checks
-from admission.controllers.evictions import Eviction, evicted
 from admission.controllers.jobs.context import JobContext
 from admission.controllers.jobs.elastic import admitted_counts
 from admission.controllers.pods.actions import AdoptWorkload, DeletePod, PodGroupPlan, ReleasePod, StartPod, StopPod
@@ -25,6 +20,11 @@ from admission.controllers.pods.gangs import plan_gang
 from admission.controllers.pods.pod_indexes import pod_keys
 from admission.controllers.pods.pod_plan import plan_gone
 from admission.controllers.pods.podgroups import PodGroups
+from admission.controllers.state import conditions, lifecycle
+from admission.controllers.state.actions import CreateWorkload, DeleteWorkload, PatchWorkload, SetStatus
+from admission.controllers.state.admission_context import AdmissionContext, blocker
+from admission.controllers.state.checks import own_checks
+from admission.controllers.state.evictions import Eviction, evicted
 from admission.engine import convert, convert_admissions, convert_queues, model
 from admission.engine.cycle.decide import decide
 from admission.engine.decision import Admit, Evict, Preempt

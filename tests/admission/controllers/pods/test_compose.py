@@ -9,7 +9,7 @@ from admission.controllers.jobs.context import JobContext, JobOptions
 from admission.controllers.jobs.workload import composed as of_job
 from admission.controllers.options import job_options
 from admission.controllers.pods.compose import composed
-from admission.controllers.wait_reasons import of_rollout
+from admission.controllers.report.wait_reasons import of_rollout
 from admission.integrations.job import BatchJob
 from admission.integrations.pod import QueuedPodReader
 from admission.integrations.podgroup import PodUnit, UnlikePods

@@ -12,7 +12,7 @@ import pytest
 
 from admission.controllers.jobs.controller_context import ControllerContext
 from admission.controllers.pods.pod_controller import PodController
-from admission.controllers.workload_writer import Recorder
+from admission.controllers.write.workload_writer import Recorder
 from admission.integrations.gang import PodGang
 from admission.integrations.pod import QueuedPod, QueuedPodReader
 from api import names

@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from admission.controllers import conditions
-from admission.controllers.actions import CreateWorkload, PatchWorkload, PlannedEvent, SetStatus
 from admission.controllers.jobs.context import JobContext, JobOptions
 from admission.controllers.pods.actions import AdoptWorkload, DeletePod, PodGroupPlan, ReleasePod, StartPod, StopPod
 from admission.controllers.pods.compose import MAX_OWNERS, adopt
 from admission.controllers.pods.pod_plan import plan
 from admission.controllers.pods.workload_updates import with_reason
+from admission.controllers.state import conditions
+from admission.controllers.state.actions import CreateWorkload, PatchWorkload, PlannedEvent, SetStatus
 from admission.integrations.podgroup import PodUnit
 from api import names
 from api.assignment import encode

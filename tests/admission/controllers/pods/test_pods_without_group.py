@@ -6,10 +6,10 @@ from typing import Any, cast
 
 import pytest
 
-from admission.controllers.caches import InformerView
 from admission.controllers.pods.pod_indexes import PodView
 from admission.controllers.pods.pods_without_group import PodsWithoutGroup
-from admission.controllers.workload_writer import Recorder
+from admission.controllers.watch.caches import InformerView
+from admission.controllers.write.workload_writer import Recorder
 from admission.integrations.pod import PodMeta, QueuedPod
 from admission.integrations.sets import BY_FRAMEWORK
 from api.kube.store import Store

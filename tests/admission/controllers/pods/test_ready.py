@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from admission.controllers import conditions
-from admission.controllers.actions import SetStatus
 from admission.controllers.jobs.context import JobContext, JobOptions
 from admission.controllers.jobs.pods_ready import with_pods_ready
 from admission.controllers.pods.gang import GangTerms, GangUnit
 from admission.controllers.pods.pod_plan import plan
+from admission.controllers.state import conditions
+from admission.controllers.state.actions import SetStatus
 from admission.integrations.podgroup import PodUnit
 from api import names
 from api.meta import find_condition

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from admission.controllers.actions import CreateWorkload, PatchWorkload
 from admission.controllers.jobs.context import JobContext
 from admission.controllers.pods.actions import DeletePod, PodGroupPlan, StopPod
 from admission.controllers.pods.gang import GangTerms, terms_of
 from admission.controllers.pods.gangs import plan_gang
 from admission.controllers.pods.sakkara_terms import DescribedGroup, as_described
+from admission.controllers.state.actions import CreateWorkload, PatchWorkload
 from admission.integrations.gang import PodGang
 from admission.integrations.pod import PodMeta, QueuedPod
 from admission.integrations.podgroup import PodUnit

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from admission.controllers.actions import DeleteWorkload, PatchWorkload
 from admission.controllers.pods.set_slices import resized
+from admission.controllers.state.actions import DeleteWorkload, PatchWorkload
 from api.workloads import Workload
 from tests.builders import condition
 

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from admission.controllers import conditions
-from admission.controllers.actions import CreateWorkload, DeleteWorkload, PatchWorkload, SetStatus
-from admission.controllers.caches import owner_uid
 from admission.controllers.jobs.context import JobContext, JobOptions
 from admission.controllers.pods.pod_indexes import keys_of
 from admission.controllers.pods.setactions import JoinPod, SetPlan
 from admission.controllers.pods.setplan import plan_gone, plan_set
+from admission.controllers.state import conditions
+from admission.controllers.state.actions import CreateWorkload, DeleteWorkload, PatchWorkload, SetStatus
+from admission.controllers.watch.caches import owner_uid
 from admission.integrations.leaderworkerset import MOST_GROUPS, LeaderWorkerSet
 from admission.integrations.pod import QueuedPod
 from admission.integrations.sets import SetKind

@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from admission.controllers.cluster_view import BY_HOSTNAME, hostname
 from admission.controllers.pods.pod_indexes import BY_GROUP, group_keys
 from admission.controllers.pods.sakkara_groups import SakkaraGroups
 from admission.controllers.sakkara.output_controller import ResultController
 from admission.controllers.sakkara.output_members import read_member
 from admission.controllers.sakkara.output_paths import TreePaths
 from admission.controllers.sakkara.output_times import SolverTimes
+from admission.controllers.watch.cluster_view import BY_HOSTNAME, hostname
 from admission.engine import convert_nodes, model
 from admission.engine.ledger import Ledger
 from admission.integrations.pod import QueuedPod, QueuedPodReader

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from admission.controllers.cluster_view import BY_HOSTNAME, hostname
 from admission.controllers.sakkara.output_members import read_member
 from admission.controllers.sakkara.output_paths import TreePaths
 from admission.controllers.sakkara.output_times import SolverTimes
+from admission.controllers.watch.cluster_view import BY_HOSTNAME, hostname
 from admission.engine import model
 from admission.engine.ledger import Ledger
 from api.kube.store import Store

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from admission.controllers.volumes.attachments import MOST_DRIVERS
+from admission.controllers.watch.volumes.attachments import MOST_DRIVERS
 from admission.engine.decision import Admit, Wait
 from api.kube.resources import CLAIMS, CSI_NODES, PODS, STORAGE_CLASSES, VOLUMES, WORKLOADS
 from tests.admission.controllers.devices.test_view import places

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from admission.controllers.volumes.binding import of_each_pod, of_named
-from admission.controllers.volumes.pod_claims import ClaimUse
-from admission.controllers.volumes.reach import BoundTo, CannotBind, Selector
+from admission.controllers.watch.volumes.binding import of_each_pod, of_named
+from admission.controllers.watch.volumes.pod_claims import ClaimUse
+from admission.controllers.watch.volumes.reach import BoundTo, CannotBind, Selector
 from admission.engine.model import Node
 from admission.engine.topology.tree.match import Matcher, Wants
 from api.volumes import Claim, ClaimSpec, StorageClass, Volume

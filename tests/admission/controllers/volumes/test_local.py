@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from admission.controllers.volumes.local import MOST_CLASSES
+from admission.controllers.watch.volumes.local import MOST_CLASSES
 from admission.engine.decision import Admit, Wait
 from api.kube.resources import CLAIMS, PODS, STORAGE_CLASSES, VOLUMES, WORKLOADS
 from api.names import HOSTNAME_LABEL

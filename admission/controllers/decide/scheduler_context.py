@@ -1,0 +1,31 @@
+"""The dependencies of the scheduler and its helpers: ledger, queues, the feed that fills them, and settings. `app` builds
+it."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+
+from admission.controllers.decide.readiness import Readiness
+from admission.controllers.watch.feed import Feed
+from admission.engine.ledger import Ledger
+from admission.engine.queue.queues import PendingQueues
+from admission.engine.quota.fairness import FairSharingRules
+from admission.settings import ControllerSection
+
+
+@dataclass(frozen=True, slots=True)
+class SchedulerContext:
+    """What the scheduler's parts share.
+
+    `cycle_due` is set when a cycle could decide something. `sharing` is None if fair sharing is off; `readiness` is None if
+    admissions do not wait for the pods of other workloads.
+    """
+
+    feed: Feed
+    ledger: Ledger
+    queues: PendingQueues
+    cycle_due: asyncio.Event
+    settings: ControllerSection
+    sharing: FairSharingRules | None = None
+    readiness: Readiness | None = None

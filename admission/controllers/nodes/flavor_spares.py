@@ -1,0 +1,76 @@
+"""Reports the spare hosts of ResourceFlavors: in a metric, and in events on the flavor.
+
+An event says that hosts are missing, that all are held again, or that the rule cannot be read.
+
+The cycle holds the hosts (engine/cycle/flavor_spares.py) and calls `cycle_ended`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from admission import metrics
+from admission.controllers.watch.cluster_view import Views
+from admission.engine import convert_queues
+from admission.engine.ledger import Ledger
+from admission.engine.topology.flavor_spares import FlavorSpares
+from api.errors import InvalidObject
+from api.kube.events import EventRecorder, ref_to
+from api.kube.resources import RESOURCE_FLAVORS
+from api.kube.store import Change, ChangeType
+from api.topology import ResourceFlavor
+
+_STATES: Final = ("held", "lacking")
+
+
+class FlavorSparesReporter:
+    """Compares the held hosts after each cycle with those of the cycle before."""
+
+    def __init__(
+        self, views: Views, ledger: Ledger, recorder: EventRecorder, usage_changed: Callable[[str], None]
+    ) -> None:
+        """`usage_changed` is called with the ClusterQueue that spare hosts are charged to when they change."""
+        self._views, self._ledger, self._recorder, self._usage_changed = views, ledger, recorder, usage_changed
+        self._seen: dict[str, FlavorSpares] = {}
+        views.flavors.add_handler(self._flavor_changed)
+
+    def cycle_ended(self) -> None:
+        """Sets the metric, and records an event for each flavor that has other missing hosts than before."""
+        now = self._ledger.flavor_spares
+        for name in self._seen.keys() - now.keys():
+            for state in _STATES:
+                metrics.FLAVOR_SPARE_HOSTS.remove(name, state)
+        for name, spares in now.items():
+            before = self._seen.get(name)
+            if spares is not before:
+                metrics.FLAVOR_SPARE_HOSTS.labels(name, "held").set(spares.count)
+                metrics.FLAVOR_SPARE_HOSTS.labels(name, "lacking").set(spares.wanted - spares.count)
+                self._report(name, spares, before)
+                if spares.rule.queue:
+                    self._usage_changed(spares.rule.queue)
+        self._seen = dict(now)
+
+    def _report(self, name: str, spares: FlavorSpares, before: FlavorSpares | None) -> None:
+        flavor, lacking = self._views.flavors.objects.get(name), spares.wanted - spares.count
+        if flavor is None or lacking == (before.wanted - before.count if before is not None else 0):
+            return
+        ref = ref_to(RESOURCE_FLAVORS, flavor)
+        if not lacking:
+            self._recorder.record(ref, "Normal", "SpareHostsHeld", f"All {spares.wanted} spare host(s) are held")
+            return
+        queue = f", or ClusterQueue {spares.rule.queue} has no quota for them" if spares.rule.queue else ""
+        text = f"{lacking} of {spares.wanted} spare host(s) not held: other hosts are in use{queue}"
+        self._recorder.record(ref, "Warning", "SpareHostsLacking", text)
+
+    def _flavor_changed(self, change: Change[ResourceFlavor]) -> None:
+        flavor = change.object
+        if change.type is ChangeType.DELETED:
+            return
+        topology = self._views.topology(flavor.spec.topology_name or "")
+        inline = flavor.spec.topology
+        levels = inline.levels if inline is not None else topology.levels if topology is not None else None
+        try:
+            convert_queues.spare_rule(flavor, levels)
+        except InvalidObject as bad:
+            self._recorder.record(ref_to(RESOURCE_FLAVORS, flavor), "Warning", "InvalidSpareHosts", str(bad))

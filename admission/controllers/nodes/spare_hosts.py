@@ -1,0 +1,56 @@
+"""Reports held spare hosts: in the condition SpareHosts of each Workload that requests some, and in a metric.
+
+The cycle holds the hosts (engine/cycle/spare_hosts.py) and calls `cycle_ended`. Each workload is a key of its own.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from admission import metrics
+from admission.controllers.state import conditions
+from admission.controllers.state.conditions import is_running
+from admission.controllers.watch.cluster_view import Views
+from admission.controllers.write.status import patch_unless_gone
+from admission.engine.cycle.spare_hosts import HeldHosts, held
+from admission.engine.ledger import Ledger
+from api.kube.client import Kube
+from api.kube.reconcile import Reconciler
+from api.kube.store import Change, ChangeType
+from api.workloads import Workload
+
+
+class SpareHostsController:
+    """Maintains the condition SpareHosts while it runs."""
+
+    def __init__(self, kube: Kube, views: Views, ledger: Ledger, now: Callable[[], float] = time.time) -> None:
+        self._kube, self._views, self._ledger, self._now = kube, views, ledger, now
+        self._seen: dict[str, HeldHosts] = {}
+        self.reconciler = Reconciler("spare hosts", self._reconcile, workers=1)
+        views.workloads.add_handler(self._workload_changed)
+
+    def cycle_ended(self) -> None:
+        """Compares the held hosts with those of the last cycle; queues changed workloads and sets the metric."""
+        seen, self._seen = self._seen, {key: held(self._ledger, key) for key in self._ledger.spare_host_owners}
+        for key, now in self._seen.items():
+            if seen.get(key) != now:
+                self.reconciler.add(key)
+        names = sum(len(each.names) for each in self._seen.values())
+        metrics.SPARE_HOSTS.labels("held").set(names)
+        metrics.SPARE_HOSTS.labels("lacking").set(sum(each.wanted for each in self._seen.values()) - names)
+
+    def _workload_changed(self, change: Change[Workload]) -> None:
+        """Queues the workload, since its admission is written after the cycle that held its hosts."""
+        if change.type is not ChangeType.DELETED and change.key in self._ledger.spare_host_owners:
+            self.reconciler.add(change.key)
+
+    async def _reconcile(self, key: str) -> None:
+        workload = self._views.workloads.objects.get(key)
+        if workload is None or key not in self._ledger.spare_host_owners or not is_running(workload.status):
+            return
+        now = held(self._ledger, key)
+        enough = len(now.names) >= now.wanted
+        generation = workload.metadata.generation
+        status = conditions.spare_hosts(workload.status, enough, now.text(), self._now(), generation)
+        await patch_unless_gone(self._kube, self._views, workload, status)

@@ -1,0 +1,278 @@
+"""Reports pods that no node accepts after their gate was removed, and evicts workloads whose pods stay unbound.
+
+Ungated pods are expected to be bound. But another pod may take the capacity in between, or a pod may have a term that Stowage
+does not know; then kube-scheduler sets PodScheduled=False, Unschedulable. Such a pod is checked again after a moment, when it
+may be bound; later it gets another place (pod_mover.py). The Workload's condition PodsUnschedulable lists these pods with
+kube-scheduler's message, and turns False once there are none. After the configured timeout the workload is evicted and queues
+again. A workload of a single pod is only reported, since nothing would replace its pod.
+
+The watch is limited to pending pods, and only the identity is kept of those that have a node or no such condition.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from sys import intern
+
+import msgspec
+
+from admission import metrics
+from admission.controllers.nodes.pod_mover import PodMover
+from admission.controllers.state import conditions
+from admission.controllers.state.conditions import is_running
+from admission.controllers.state.evictions import Eviction
+from admission.controllers.watch.cluster_view import Views
+from admission.controllers.watch.projection import ProjectedMeta
+from admission.controllers.write.evictor import Evictor
+from admission.controllers.write.status import patch_unless_gone
+from admission.engine.listed import listed
+from api.kube.client import Kube
+from api.kube.events import EventRecorder, ref_to
+from api.kube.informer import Informer
+from api.kube.reconcile import Reconciler
+from api.kube.resources import PODS, WORKLOADS
+from api.kube.store import Change, ChangeType
+from api.meta import Condition, find_condition, is_true, parse_time
+from api.names import HOSTNAME_LABEL, LWS_NAME, PODSET_LABEL, UNSCHEDULABLE, WORKLOAD_ANNOTATION, EvictedReason
+from api.pods import PENDING_PODS
+from api.workloads import Workload
+
+_BY_WORKLOAD = "workload"
+# kube-scheduler may have tried too early, and many pods of one gang are reported together.
+_SETTLE = 1.0
+# kube-scheduler's message changes with every node; an update for the same pods waits this long.
+_REWORD = 10.0
+# The number of pods that a message names, and the length of kube-scheduler's message in it.
+_NAMED, _LONGEST_MESSAGE = 8, 600
+
+
+class _PendingPodOwner(msgspec.Struct, gc=False):
+    kind: str = ""
+    name: str = ""
+    controller: bool | None = None
+
+
+class _PendingPodMeta(msgspec.Struct, rename="camel", gc=False):
+    name: str = ""
+    namespace: str = ""
+    uid: str = ""
+    resource_version: str = ""
+    deletion_timestamp: str | None = None
+    annotations: dict[str, str] = msgspec.field(default_factory=dict)
+    labels: dict[str, str] = msgspec.field(default_factory=dict)
+    owner_references: tuple[_PendingPodOwner, ...] = ()
+
+
+class _PendingPodSpec(msgspec.Struct, rename="camel", gc=False):
+    node_name: str = ""
+    node_selector: dict[str, str] = msgspec.field(default_factory=dict)
+    scheduling_gates: tuple[dict[str, str], ...] = ()
+
+
+class _PendingPodCondition(msgspec.Struct, gc=False):
+    type: str
+    status: str = ""
+    reason: str = ""
+    message: str = ""
+
+
+class _PendingPodStatus(msgspec.Struct, gc=False):
+    conditions: tuple[_PendingPodCondition, ...] = ()
+
+
+class _PendingPod(msgspec.Struct, gc=False):
+    metadata: _PendingPodMeta = msgspec.field(default_factory=_PendingPodMeta)
+    spec: _PendingPodSpec = msgspec.field(default_factory=_PendingPodSpec)
+    status: _PendingPodStatus = msgspec.field(default_factory=_PendingPodStatus)
+
+
+@dataclass(frozen=True, slots=True)
+class UnboundPod:
+    """A pending pod.
+
+    `refused` is kube-scheduler's message, or None if it has not refused the pod. `place` is the assigned pod set and host, or
+    None if the pod was assigned no single host. `owner` is kind and name of the pod's controller, or None if that may not
+    replace the pod alone.
+    """
+
+    metadata: ProjectedMeta
+    workload: str | None = None
+    refused: str | None = None
+    place: tuple[str, str] | None = None
+    owner: tuple[str, str] | None = None
+
+
+class UnboundReader:
+    """Decodes pods. Raises msgspec's errors."""
+
+    def __init__(self) -> None:
+        self._decode = msgspec.json.Decoder(_PendingPod).decode
+
+    def __call__(self, data: bytes) -> UnboundPod:
+        pod = self._decode(data)
+        meta = pod.metadata
+        identity = ProjectedMeta(meta.name, intern(meta.namespace), meta.uid, meta.resource_version)
+        if (
+            pod.spec.scheduling_gates
+            or pod.spec.node_name
+            or meta.deletion_timestamp
+            or not (name := meta.annotations.get(WORKLOAD_ANNOTATION))
+        ):
+            return UnboundPod(identity)
+        message = next(
+            (
+                c.message
+                for c in pod.status.conditions
+                if (c.type, c.status, c.reason) == ("PodScheduled", "False", "Unschedulable")
+            ),
+            None,
+        )
+        if message is None:
+            return UnboundPod(identity)
+        host, pod_set = pod.spec.node_selector.get(HOSTNAME_LABEL), meta.labels.get(PODSET_LABEL)
+        place = (pod_set, host) if host and pod_set else None
+        return UnboundPod(identity, intern(f"{meta.namespace}/{name}"), message[:_LONGEST_MESSAGE], place, _owner(meta))
+
+
+def _owner(meta: _PendingPodMeta) -> tuple[str, str] | None:
+    """Returns the pod's controller, or None in a LeaderWorkerSet, which recreates groups as a whole."""
+    if LWS_NAME in meta.labels:
+        return None
+    return next(((owner.kind, owner.name) for owner in meta.owner_references if owner.controller), None)
+
+
+def unbound_informer(kube: Kube) -> Informer[UnboundPod]:
+    """Returns the informer of pending pods that belong to a pod set."""
+    return Informer(kube, PODS, UnboundReader(), label_selector=PODSET_LABEL, field_selector=PENDING_PODS)
+
+
+class UnboundController:
+    """Reports unschedulable pods, and evicts workloads with such pods after `timeout` seconds (None: never)."""
+
+    def __init__(
+        self,
+        kube: Kube,
+        views: Views,
+        pods: Informer[UnboundPod],
+        evictor: Evictor,
+        recorder: EventRecorder,
+        timeout: float | None,
+        now: Callable[[], float] = time.time,
+        *,
+        mover: PodMover | None = None,
+    ) -> None:
+        self._kube, self._views, self._pods, self._evictor = kube, views, pods, evictor
+        self._recorder, self._timeout, self._now = recorder, timeout, now
+        self._reported_at: dict[str, tuple[str, float]] = {}
+        self._mover = mover
+        self.reconciler = Reconciler("pods that no node takes", self._reconcile, workers=1)
+        pods.add_index(_BY_WORKLOAD, lambda pod: [pod.workload] if pod.workload else [])
+        pods.add_handler(self._pod_changed)
+        views.workloads.add_handler(self._workload_changed)
+
+    # ---- watch handlers
+
+    def _pod_changed(self, change: Change[UnboundPod]) -> None:
+        before = change.old.workload if change.old else None
+        refused = None if change.type is ChangeType.DELETED else change.object.workload
+        if refused is not None and before is None:
+            metrics.UNSCHEDULABLE.labels(self._queue(refused)).inc()
+        for key in {before, refused, change.object.workload} - {None}:
+            self.reconciler.add_after(key or "", _SETTLE)
+
+    def _queue(self, key: str) -> str:
+        workload = self._views.workloads.objects.get(key)
+        admission = workload.status.admission if workload is not None else None
+        return "" if admission is None else admission.cluster_queue
+
+    def _workload_changed(self, change: Change[Workload]) -> None:
+        """Queues workloads whose condition a former leader wrote, and those whose pods are being moved."""
+        if change.old is None and is_true(change.object.status.conditions, UNSCHEDULABLE):
+            self.reconciler.add_after(change.key, _SETTLE)
+        elif self._mover is not None and self._mover.is_moving(change.key):
+            self.reconciler.add(change.key)
+
+    # ---- one workload
+
+    async def _reconcile(self, key: str) -> float | None:
+        workload = self._views.workloads.objects.get(key)
+        if workload is None or not is_running(workload.status):
+            self._forget(key)
+            return None
+        stuck = sorted(self._pods.by_index(_BY_WORKLOAD, key), key=lambda pod: pod.metadata.name)
+        before = find_condition(workload.status.conditions, UNSCHEDULABLE)
+        reported = before is not None and before.status == "True"
+        if not stuck and not reported:
+            return None
+        soon = await self._mover.move(workload, stuck) if self._mover is not None and stuck else None
+        later = await self._report(workload, stuck, before if reported else None)
+        return min((each for each in (soon, later) if each is not None), default=None)
+
+    def _forget(self, key: str) -> None:
+        self._reported_at.pop(key, None)
+        if self._mover is not None:
+            self._mover.over(key)
+
+    async def _report(self, workload: Workload, stuck: Sequence[UnboundPod], before: Condition | None) -> float | None:
+        """Reports the pods, or evicts the workload after the timeout; `before` is the present condition, if True."""
+        reported = before is not None
+        if (
+            reported
+            and before is not None
+            and stuck
+            and (left := self._seconds_until_eviction(workload, before.last_transition_time)) is not None
+        ):
+            if left > 0:
+                await self._write_status(workload, stuck)
+                return left
+            refusal = _refusal_message(stuck)
+            text = f"Pods could not be bound within {self._timeout:.0f} s after their gate was opened: {refusal}"
+            await self._evictor.evict(workload, Eviction(EvictedReason.PODS_UNSCHEDULABLE, text))
+            return None
+        await self._write_status(workload, stuck)
+        return self._timeout if stuck and not reported and not workload.of_one_pod else None
+
+    def _was_reported(self, key: str, stuck: Sequence[UnboundPod]) -> bool:
+        """Reports whether the same pods were reported less than `_REWORD` seconds ago."""
+        pods, now = _pods(stuck), self._now()
+        before, at = self._reported_at.get(key, ("", 0.0))
+        if not stuck:
+            self._reported_at.pop(key, None)
+        elif before != pods or at + _REWORD <= now:
+            self._reported_at[key] = pods, now
+        return bool(stuck) and before == pods and now < at + _REWORD
+
+    def _seconds_until_eviction(self, workload: Workload, since: str | None) -> float | None:
+        """Returns the seconds until the workload is evicted, or None if it is not."""
+        if self._timeout is None or workload.of_one_pod:
+            return None
+        return (parse_time(since) or 0.0) + self._timeout - self._now()
+
+    async def _write_status(self, workload: Workload, stuck: Sequence[UnboundPod]) -> None:
+        text, generation = _refusal_message(stuck), workload.metadata.generation
+        before = find_condition(workload.status.conditions, UNSCHEDULABLE)
+        known = before is not None and before.status == "True"
+        if self._was_reported(workload.key, stuck) and known:
+            return
+        moved = not stuck and self._mover is not None and self._mover.has_ended_pods(workload.key)
+        status = conditions.unschedulable(workload.status, text, self._now(), generation, moved=moved)
+        answer = await patch_unless_gone(self._kube, self._views, workload, status)
+        if answer is None:
+            return
+        if not stuck:
+            self._forget(workload.key)
+        if stuck and not known:
+            self._recorder.record(ref_to(WORKLOADS, answer), "Warning", "PodsUnschedulable", text)
+
+
+def _refusal_message(stuck: Sequence[UnboundPod]) -> str:
+    """Describes the pods with kube-scheduler's message about the first; empty if there are none."""
+    return f"{_pods(stuck)}: {stuck[0].refused}" if stuck else ""
+
+
+def _pods(stuck: Sequence[UnboundPod]) -> str:
+    names = listed([pod.metadata.name for pod in stuck], _NAMED)
+    count = "1 pod" if len(stuck) == 1 else f"{len(stuck)} pods"
+    return f"no node takes {count} after the gate was opened ({names})"

@@ -1,0 +1,8 @@
+"""A Workload's conditions and its next step: values in, values out; nothing here asks the API server.
+
+conditions, active_conditions         the conditions of Workloads and of ClusterQueues
+admission_context, checks             what a step depends on; what the admission checks of a queue say
+lifecycle, timeouts, evictions        the next step, when it is due, and the record of evictions
+actions                               what a job or its pods are told to do
+unsupported_fields                    fields of queues and Workloads that have no effect
+"""

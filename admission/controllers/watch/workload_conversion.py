@@ -1,0 +1,112 @@
+"""Converts Workloads to the engine's values: completed as the API server would, and with the reason why each must not be
+considered, if any.
+
+The feed calls it for each change of a Workload. engine/convert.py converts the fields; this module adds what depends on other
+objects: LimitRanges, RuntimeClasses, volumes, devices, queues, and the slices of elastic jobs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from weakref import ReferenceType, ref
+
+import msgspec
+
+from admission.controllers.state.admission_context import AdmissionContext, blocker
+from admission.controllers.state.lifecycle import not_before
+from admission.controllers.watch.cluster_view import BY_NAMESPACE, ClusterView
+from admission.controllers.watch.resources import Limit, completed, defect
+from admission.controllers.watch.slice_index import SliceIndex
+from admission.engine import convert, convert_moves, model
+from admission.engine.quota.charging import ResourceRules
+from api.errors import InvalidObject
+from api.meta import is_true
+from api.names import BACKFILL_LEARNED, GROUP, QUOTA_RESERVED
+from api.queues import LocalQueue
+from api.workloads import Workload, WorkloadSpec
+
+
+class WorkloadConversion:
+    """Converts Workloads; `rules`, `by_eviction` and `groups_outrank` are arguments of `convert.workload`.
+
+    `guess` says for how many seconds a waiting Workload will run at most, where its ClusterQueue lets it backfill by that.
+    """
+
+    def __init__(
+        self, views: ClusterView, slices: SliceIndex, rules: ResourceRules, *, by_eviction: bool, groups_outrank: bool
+    ) -> None:
+        self._views, self._slices, self._rules = views, slices, rules
+        self._by_eviction, self._groups_outrank = by_eviction, groups_outrank
+        self.guess: Callable[[Workload], float | None] = lambda workload: None
+        # By id of the spec, and for as long as a Workload has it.
+        self._converted: dict[int, tuple[ReferenceType[WorkloadSpec], tuple[model.PodSet, ...]]] = {}
+
+    def converted(self, workload: Workload) -> model.Workload:
+        """Returns the Workload as the engine's value, with the reason why it must not be considered, if any. Raises
+        InvalidObject.
+        """
+        local = self._views.local_queue_of(workload)
+        reserved = is_true(workload.status.conditions, QUOTA_RESERVED)
+        given, workload = workload, self._completed(workload)
+        context = None if reserved else self._views.context(given)
+        made = convert.workload(
+            workload,
+            cluster_queue=local.spec.cluster_queue if local else "",
+            blocked=blocker(workload, context) if context else None,
+            not_before=not_before(workload, context) if context else 0.0,
+            defect=None if reserved else self._defect(given) or self._defect(workload),
+            rules=self._rules,
+            by_eviction=self._by_eviction,
+            groups_outrank=self._groups_outrank,
+            boosted=self._views.gates.priority_boost,
+            known=None if workload.status.reclaimable_pods else self._pod_sets(workload),
+            replaces=self._slices.replaces(workload),
+            since=self._slices.since(workload),
+            guess=self._guess(given, context),
+        )
+        made = self._with_terms(workload, local, made)
+        return self._views.devices.counted(workload, self._views.volumes.placed(workload, made))
+
+    def _guess(self, workload: Workload, context: AdmissionContext | None) -> float | None:
+        queue = context.cluster_queue if context is not None else None
+        allowed = queue is not None and queue.metadata.annotations.get(BACKFILL_LEARNED) == "true"
+        return self.guess(workload) if allowed else None
+
+    def _with_terms(self, workload: Workload, local: LocalQueue | None, made: model.Workload) -> model.Workload:
+        """Completes the terms of moves by those of the LocalQueue and the WorkloadPriorityClass."""
+        named = workload.spec.priority_class_ref
+        name = named.name if named is not None and named.group == GROUP else ""
+        found = self._views.workload_priorities.objects.get(name)
+        given = [one.metadata.annotations for one in (local, found) if one is not None]
+        terms = convert_moves.completed(made.moves, given)
+        return made if terms is made.moves else replace(made, moves=terms)
+
+    def _pod_sets(self, workload: Workload) -> tuple[model.PodSet, ...]:
+        """Converts pod sets once for all Workloads that share a spec object (reading.py), however often they change."""
+        spec = workload.spec
+        if not convert.same_for_all(spec):
+            return convert.pod_sets(workload, self._rules)
+        kept = self._converted.get(key := id(spec))
+        if kept is None:
+            of_spec = ref(spec, lambda _: self._converted.pop(key, None))
+            kept = self._converted[key] = (of_spec, convert.pod_sets(workload, self._rules))
+        return kept[1]
+
+    def _limits(self, workload: Workload) -> list[Limit]:
+        found = self._views.limit_ranges.by_index(BY_NAMESPACE, workload.metadata.namespace or "")
+        return [limit for each in sorted(found, key=lambda each: each.metadata.name) for limit in each.spec.limits]
+
+    def _completed(self, workload: Workload) -> Workload:
+        """Adds what the API server gives the pods. Unreadable fields are left to the conversion, which reports them."""
+        try:
+            return completed(workload, self._limits(workload), self._views.runtime_classes.objects)
+        except (AttributeError, TypeError, ValueError):
+            return workload
+
+    def _defect(self, workload: Workload) -> str | None:
+        """Returns what the API server would reject of the pods' resources; the conversion reports unreadable fields."""
+        try:
+            return defect(workload, self._limits(workload))
+        except (msgspec.ValidationError, InvalidObject):
+            return None
