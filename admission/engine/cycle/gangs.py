@@ -29,7 +29,8 @@ from admission.engine.cycle.reservations import Reservations
 from admission.engine.flavors.assign import Preemptions
 from admission.engine.ledger import Ledger
 from admission.engine.model import ClusterQueue, Workload
-from admission.engine.queue.cluster_queue import Order, order_of
+from admission.engine.queue.cluster_queue import order_of
+from admission.engine.queue.positions import Order
 from admission.engine.queue.queues import PendingQueues
 from admission.engine.reasons import Reason
 

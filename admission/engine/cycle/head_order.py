@@ -24,7 +24,8 @@ from admission.engine.flavors.assign import FlavorAssignment
 from admission.engine.flavors.search import QuotaQueries
 from admission.engine.ledger import Ledger
 from admission.engine.model import Workload
-from admission.engine.queue.cluster_queue import Order, order_of
+from admission.engine.queue.cluster_queue import order_of
+from admission.engine.queue.positions import Order
 
 
 @dataclass(slots=True, eq=False)

@@ -20,8 +20,9 @@ from admission.engine.cycle.nomination import Nomination
 from admission.engine.flavors.assign import FlavorAssignment, Mode
 from admission.engine.ledger import Ledger
 from admission.engine.model import Admission, ClusterQueue, FlavorResource, QueueingStrategy, Workload
-from admission.engine.queue.cluster_queue import Order, order_of
+from admission.engine.queue.cluster_queue import order_of
 from admission.engine.queue.pending import KeptRequest
+from admission.engine.queue.positions import Order
 from admission.engine.queue.queues import PendingQueues
 
 

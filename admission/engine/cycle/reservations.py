@@ -24,8 +24,9 @@ from admission.engine.flavors.assign import FlavorAssignment
 from admission.engine.ledger import Ledger, spare_key
 from admission.engine.model import Admission, QueueingStrategy, Workload
 from admission.engine.preemption.projected_quota import ProjectedQuota
-from admission.engine.queue.cluster_queue import Order, order_of
+from admission.engine.queue.cluster_queue import order_of
 from admission.engine.queue.pending import CapacityReservation
+from admission.engine.queue.positions import Order
 from admission.engine.queue.queueing_hints import QueueingHint
 from admission.engine.queue.queues import PendingQueues
 from admission.engine.spare_quota import requested_hosts, with_spares

@@ -14,8 +14,9 @@ from operator import attrgetter
 from admission.engine.cycle.projected_ledger import FutureReservation
 from admission.engine.ledger import Ledger
 from admission.engine.model import Admission, Workload
-from admission.engine.queue.cluster_queue import Order, order_of
+from admission.engine.queue.cluster_queue import order_of
 from admission.engine.queue.pending import StartReservation
+from admission.engine.queue.positions import Order
 from admission.engine.queue.start_reservations import StartReservations
 from admission.engine.topology.allocation.footprint import Footprint, joined
 

@@ -15,7 +15,8 @@ from fractions import Fraction
 from admission.engine.cycle.nomination import Nomination
 from admission.engine.ledger import Ledger
 from admission.engine.model import FlavorResource
-from admission.engine.queue.cluster_queue import Order, order_of
+from admission.engine.queue.cluster_queue import order_of
+from admission.engine.queue.positions import Order
 from admission.engine.quota.cohorts import QuotaNode, Sums, passed_on
 from admission.engine.quota.fairness import dominant_share, lendable
 

@@ -16,7 +16,8 @@ from admission.engine.forecast.hosts import FlavorHosts, GangPlace, HostReader
 from admission.engine.forecast.run_times import RunEstimate
 from admission.engine.ledger import Ledger, place_key
 from admission.engine.model import ClusterQueue, Cohort, FlavorResource, PodSet, Workload
-from admission.engine.queue.cluster_queue import Order, order_of
+from admission.engine.queue.cluster_queue import order_of
+from admission.engine.queue.positions import Order
 from admission.engine.queue.queues import PendingQueues
 from admission.engine.requests import placement_request
 

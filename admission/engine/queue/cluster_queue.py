@@ -25,20 +25,11 @@ from heapq import heapify, heappop, heappush
 from itertools import count
 
 from admission.engine.model import LARGEST, FlavorResource, PodSet, Workload
+from admission.engine.queue.first_lines import FirstLines
 from admission.engine.queue.past_usage import PastUsage
+from admission.engine.queue.positions import Line, Order, Position
 from admission.engine.queue.queueing_hints import Free, QueueingHint
 from admission.engine.reasons import Reason
-
-Order = tuple[int, float, str, str]
-"""Sort key of workloads in evaluation order. Keys are unique, so the order is total. The last item is the workload's key."""
-
-Line = tuple[int, str]
-"""A part of a queue whose workloads are in order: the priority with the sign changed, and the LocalQueue; 0, empty: any."""
-
-Position = tuple[int, float, Order]
-"""The sort key of a workload within its queue: the priority with the sign changed, the past usage, both 0 if they do not count,
-and the order.
-"""
 
 _sequence = count()
 
@@ -195,16 +186,17 @@ class QueueLine:
     )
     _by_usage: dict[EquivalenceClass, None] = field(default_factory=dict)
     _by_capacity: dict[EquivalenceClass, None] = field(default_factory=dict)
+    _lines: FirstLines = field(default_factory=FirstLines)
 
     def head(self) -> Order | None:
         """Returns the next workload to evaluate; None if all classes are inadmissible or the refused head blocks the queue."""
-        firsts = (
-            (line[0], self._usage(line[1]), order) for line in tuple(self.active) if (order := self._first_of(line))
-        )
-        found = min(firsts, default=None)
-        if found is None or (self.inadmissible_head is not None and self.inadmissible_head[0] == found[2]):
+        if self.past is None:
+            order = self._first_of((0, ""))
+        else:
+            order = self._lines.first(self.active, self._first_of, self.past, counts=usage_counts(self.within))
+        if order is None or (self.inadmissible_head is not None and self.inadmissible_head[0] == order):
             return None
-        return found[2]
+        return order
 
     def line_of(self, workload: Workload) -> Line:
         """Returns the part of the queue that the workload is in."""
@@ -407,6 +399,7 @@ class QueueLine:
         self._by_capacity.clear()
         self._short.clear()
         self.active = {}
+        self._lines.clear()
         for group in groups:
             if (first := group.first()) is not None:
                 self.active.setdefault(group.line, []).append((first, next(_sequence), group))
@@ -422,6 +415,8 @@ class QueueLine:
         first = group.first()
         if first is not None and group.refused is None:
             heappush(self.active.setdefault(group.line, []), (first, next(_sequence), group))
+            if self.past is not None:
+                self._lines.change(group.line)
 
 
 def _outdated(entry: tuple[int, int, EquivalenceClass, QueueingHint]) -> bool:

@@ -87,12 +87,18 @@ class _History:
 
 
 class PastUsage:
-    """By key of the LocalQueue. `rules` is None without admission fair sharing."""
+    """By key of the LocalQueue. `rules` is None without admission fair sharing. `changes` counts the changes of usage.
+
+    `_changes` has for each LocalQueue the last of them, in order; of those before `_counted_from` nothing is told.
+    """
 
     def __init__(self, rules: UsageRules | None = None) -> None:
         self.rules = rules
         self._queues: dict[str, _History] = {}
         self._holds: dict[str, tuple[str, Mapping[str, int]]] = {}
+        self.changes = 0
+        self._changes: dict[str, int] = {}
+        self._counted_from = 0
 
     def __bool__(self) -> bool:
         """Reports whether admission fair sharing is configured."""
@@ -111,6 +117,28 @@ class PastUsage:
         """Returns the weighted usage of all LocalQueues."""
         return {name: self.usage(name) for name in self._queues}
 
+    def changed_since(self, changes: int) -> list[str] | None:
+        """Returns the LocalQueues whose usage may have changed since `changes` had this value; None: any."""
+        if changes < self._counted_from:
+            return None
+        names = []
+        for name in reversed(self._changes):
+            if self._changes[name] <= changes:
+                break
+            names.append(name)
+        return names
+
+    def _change(self, queue: str) -> None:
+        """Records that the usage of the LocalQueue may have changed."""
+        if (history := self._queues.get(queue)) is not None:
+            history.usage = None
+        self.changes += 1
+        self._changes.pop(queue, None)
+        self._changes[queue] = self.changes
+        if len(self._changes) > MOST_GONE + 2 * len(self._queues):  # of LocalQueues that are gone
+            self._changes.clear()
+            self._counted_from = self.changes
+
     # ---- workloads
 
     def enter(self, workload: Workload, admission: Admission, now: float) -> None:
@@ -126,7 +154,8 @@ class PastUsage:
         penalty = {
             name: part * more for name, amount in amounts.items() if (more := amount - replaced.get(name, 0)) > 0
         }
-        history.entries[workload.key], history.usage = penalty, None
+        history.entries[workload.key] = penalty
+        self._change(workload.queue)
 
     def hold(self, workload: Workload, admission: Admission) -> None:
         """Counts the quota that the workload holds now, instead of what it held before."""
@@ -141,7 +170,8 @@ class PastUsage:
         history = self._of(workload.queue)
         _add(history.held, amounts, 1)
         if entry is not None:
-            history.entries[workload.key], history.usage = entry, None
+            history.entries[workload.key] = entry
+            self._change(workload.queue)
 
     def written(self, workload: Workload, at: float) -> None:
         """Settles the penalty of a workload whose quota reservation was written `at` that time (epoch seconds)."""
@@ -151,7 +181,7 @@ class PastUsage:
         history = self._of(workload.queue)
         for name, amount in entry.items():
             history.consumed[name] = min(LARGEST, history.consumed.get(name, 0.0) + amount)
-        history.usage = None
+        self._change(workload.queue)
 
     def release(self, key: str) -> None:
         """Ends what the workload of this key holds. A penalty that is not settled is dropped."""
@@ -162,10 +192,11 @@ class PastUsage:
             self._forget_if_empty(queue)
 
     def _take_entry(self, key: str) -> dict[str, float] | None:
-        history = self._queues.get(self._holds.get(key, ("", {}))[0])
+        queue, _ = self._holds.get(key, ("", {}))
+        history = self._queues.get(queue)
         entry = history.entries.pop(key, None) if history is not None else None
-        if entry is not None and history is not None:
-            history.usage = None
+        if entry is not None:
+            self._change(queue)
         return entry
 
     # ---- LocalQueues
@@ -174,16 +205,20 @@ class PastUsage:
         """Sets the weight of a LocalQueue that exists."""
         if self.rules is not None:
             history = self._of(queue)
-            history.weight, history.gone, history.usage = weight, False, None
+            history.weight, history.gone = weight, False
+            self._change(queue)
 
     def drop(self, queue: str) -> None:
         """Records that the LocalQueue was deleted. Its history goes on in case that it is created again."""
         if (history := self._queues.get(queue)) is not None:
-            history.weight, history.gone, history.usage = 1.0, True, None
+            history.weight, history.gone = 1.0, True
+            self._change(queue)
             gone = [name for name, each in self._queues.items() if each.gone and not each.held]
             for name in gone[: max(0, len(gone) - MOST_GONE)]:
                 del self._queues[name]
-            self._forget_if_empty(queue)
+                self._change(name)
+            if queue in self._queues:
+                self._forget_if_empty(queue)
 
     def known(self, queue: str) -> bool:
         """Reports whether the LocalQueue has a history in memory, which counts instead of the stored one."""
@@ -198,7 +233,8 @@ class PastUsage:
             return
         history = self._of(queue)
         sound = {name: min(LARGEST, amount) for name, amount in consumed.items() if isfinite(amount) and amount > 0}
-        history.consumed, history.updated, history.usage = sound, updated, None
+        history.consumed, history.updated = sound, updated
+        self._change(queue)
 
     def sample(self, queue: str, now: float, beside: Mapping[str, int] | None = None) -> None:
         """Brings the history of a LocalQueue to `now` (epoch seconds).
@@ -215,7 +251,7 @@ class PastUsage:
         elif now > history.updated:
             _average(history, self.rules.part(now - history.updated))
             history.updated = now
-        history.usage = None
+        self._change(queue)
         self._forget_if_empty(queue)
 
     def advance(self, now: float) -> None:
@@ -241,9 +277,10 @@ class PastUsage:
     def put(self, record: UsageRecord) -> None:
         """Restores the record of a snapshot. The workloads that hold quota come before or after it."""
         history = self._of(record.queue)
-        history.weight, history.updated, history.usage = record.weight, record.updated, None
+        history.weight, history.updated = record.weight, record.updated
         history.consumed, history.beside = dict(record.consumed), dict(record.beside)
         history.entries = {key: dict(entry) for key, entry in record.entries.items()}
+        self._change(record.queue)
 
     def gone(self) -> list[str]:
         """Returns the deleted LocalQueues whose history goes on, by key."""
@@ -272,6 +309,7 @@ class PastUsage:
         history = self._queues[queue]
         if history.forgettable and (history.gone or history.updated is None):
             del self._queues[queue]
+            self._change(queue)
 
 
 def _weighted(history: _History, rules: UsageRules) -> float:

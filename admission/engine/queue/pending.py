@@ -6,7 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from admission.engine.model import Admission, Workload
-from admission.engine.queue.cluster_queue import EquivalenceClass, Position, order_of, shape_of
+from admission.engine.queue.cluster_queue import EquivalenceClass, order_of, shape_of
+from admission.engine.queue.positions import Position
 from admission.engine.queue.queueing_hints import QueueingHint
 
 Positions = Callable[[Workload], Position]

@@ -26,7 +26,6 @@ from admission.engine.model import ClusterQueue, FlavorResource, QueueingStrateg
 from admission.engine.queue.capacity_reservations import Preemptors, ReservationIndex
 from admission.engine.queue.cluster_queue import (
     EquivalenceClass,
-    Position,
     QueueLine,
     order_of,
     position_of,
@@ -46,6 +45,7 @@ from admission.engine.queue.pending import (
     same_place,
 )
 from admission.engine.queue.pending_counts import PendingCounts, pending_counts
+from admission.engine.queue.positions import Position
 from admission.engine.queue.queueing_hints import Free, QueueingHint
 from admission.engine.queue.start_reservations import StartReservations
 from admission.engine.reasons import Reason

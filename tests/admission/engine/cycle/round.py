@@ -33,9 +33,10 @@ from admission.engine.flavors.assign import Mode, Preemptions
 from admission.engine.flavors.search import Scope, total_requests
 from admission.engine.ledger import Ledger
 from admission.engine.model import Admission, Assignment, ClusterQueue, DomainCount, StopPolicy, Workload
-from admission.engine.queue.cluster_queue import Order, order_of
+from admission.engine.queue.cluster_queue import order_of
 from admission.engine.queue.lines import Beside
 from admission.engine.queue.notices import NotEvaluated
+from admission.engine.queue.positions import Order
 from admission.engine.queue.queues import PendingQueues
 from admission.engine.reasons import Reason
 
