@@ -2,9 +2,10 @@
 
 Supports `||`, `&&`, `!`, `==`, `!=`, `<` `<=` `>` `>=`, `in`, `+` `-` `*` `/` `%` on integers (`+` on strings and lists too),
 parentheses, the ternary, field access (`a.b`, `a["b"]`, optional `a.?b` and `a[?"b"]` with `.orValue(x)` and `.hasValue()`),
-`has(a.b)`, `size(x)`, `int(x)`, `startsWith`, `endsWith`, `contains`, the macros `exists`, `all`, `exists_one`, `filter`
-and `map`, `sum()` of a list of numbers, lists, strings, integers, booleans and null. Anything else raises CelError, as do
-evaluation errors: a missing field, a wrong type, an integer beyond 64 bits, more work than cel_budget.py allows. The embedded
+`has(a.b)`, `size(x)`, `int(x)`, `startsWith`, `endsWith`, `contains`, `lowerAscii`, `split`, the macros `exists`, `all`,
+`exists_one`, `filter` and `map`, `sum()` of a list of numbers, an `authorizer` (cel_authorizer.py), lists, strings, integers,
+booleans and null. Anything else raises CelError, as do evaluation errors: a missing field, a wrong type, an integer beyond
+64 bits, more work than cel_budget.py allows. The embedded
 API server does not evaluate the CEL rules of CRDs.
 
 This module parses; cel_operations.py has the operators, functions and methods.

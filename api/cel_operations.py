@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
+from api.cel_authorizer import STEPS, Authorizer
 from api.cel_budget import CelError, EvaluationBudget
 
 Scope = Mapping[Any, Any]
@@ -38,6 +39,10 @@ METHODS: Final[Mapping[str, int]] = {
     "contains": 1,
     "size": 0,
     "sum": 0,
+    "lowerAscii": 0,
+    "split": 1,
+    **dict.fromkeys(STEPS, 1),
+    "allowed": 0,
 }
 """Methods, with their number of arguments."""
 MACROS: Final[Mapping[str, Callable[[Iterator[tuple[Any, Any]]], Any]]] = {
@@ -199,9 +204,22 @@ def called(value: Expression, name: str, arguments: list[Expression]) -> Express
             case "sum":
                 scope[EvaluationBudget].take_for(base)
                 return bounded(sum(map(number, elements(base, scope))))
+            case "lowerAscii" | "split":
+                scope[EvaluationBudget].take_for(base)
+                return _text(base).lower() if name == "lowerAscii" else _text(base).split(_text(given[0]))
+            case "allowed":
+                return _authorizer(base).allowed()
+            case _ if name in STEPS:
+                return _authorizer(base).step(name, _text(given[0]))
         raise AssertionError(name)
 
     return call
+
+
+def _authorizer(value: Any) -> Authorizer:
+    if not isinstance(value, Authorizer):
+        raise CelError(f"not an authorizer: {_shown(value)}")
+    return value
 
 
 def whole_number(value: Any) -> int:

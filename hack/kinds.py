@@ -58,7 +58,7 @@ def webhooks(text: str) -> str:
     """
     head, _, rest = text.partition(BEGIN)
     entries = re.split(r"(?m)^(?=  - name: )", head + rest.partition(END)[2])
-    of_jobset = "".join(entry for entry in entries if entry.startswith(("  - name: mjobset", "  - name: vjobset")))
+    of_jobset = "".join(entry for entry in entries if re.match(r"  - name: [mv]jobset(?!-marked)", entry))
     of_jobset = re.sub(r"path: /(mutate|validate)-jobset[^}]*}", r"path: /\1-declared-job}", of_jobset)
     built_in = re.sub(r"    rules:\n(      .*\n)+", _with_rules, of_jobset)
     later = re.sub(r"    rules:\n(      .*\n)+", "", of_jobset)

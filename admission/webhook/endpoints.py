@@ -82,7 +82,7 @@ class Request(msgspec.Struct, rename="camel"):
     owner: Wire | None = None
     """The owner that `owner_to_read` names, as read from the API server; None if it does not exist."""
     ancestors: tuple[Wire, ...] = ()
-    """The new object's controller, that one's controller, and so on, as read, if `needs_ancestors`."""
+    """The object's controller, that one's controller, and so on, as read, if `needs_ancestors`."""
     entitled: bool = True
     """Whether the user has the right that the request needs (rights.py)."""
     trace: str = ""
@@ -155,11 +155,13 @@ def _validate_job(kind: jobs.ReviewedKind) -> Validator:
             errors = jobs.validate_create(new, kind, rules, jobs.queue_levels(new, request.namespace, lookups))
             claimed = owners.claim(new, rules, pod=False)
             errors += _owner_errors(request, claimed)
-            errors += marks.validate_new_part(new, kind.templates(new), request.ancestors, rules)
+            errors += marks.validate_part(new, kind.templates(new), request.ancestors, rules)
             return errors if claimed else errors + _queue_errors(request, lookups, rules)
         again = jobs.requests_again(old, new, kind)
         known = jobs.queue_levels(new, request.namespace, lookups) if again else None
         errors = jobs.validate_update(old, new, kind, rules, known)
+        if old.get("spec") != new.get("spec"):
+            errors += marks.validate_part(new, kind.templates(new), request.ancestors, rules)
         if owners.claim(new, rules, pod=False) not in (None, owners.claim(old, rules, pod=False)):
             where = FieldPath("metadata").child("ownerReferences")
             errors.append(forbidden(where, "a job cannot become part of another job that is admitted as a whole"))

@@ -110,8 +110,11 @@ def _kind_of(obj: Obj) -> GroupKind:
     return str(obj.get("apiVersion") or "").rpartition("/")[0], str(obj.get("kind") or "")
 
 
-def validate_new_part(job: Obj, templates: Sequence[Template], ancestors: Sequence[Obj], rules: ReviewRules) -> Errors:
-    """Returns the errors of the marks in the templates of a new part of a job. `ancestors` as for a pod."""
+def validate_part(job: Obj, templates: Sequence[Template], ancestors: Sequence[Obj], rules: ReviewRules) -> Errors:
+    """Returns the errors of the marks in the templates of a part of a job that is new or changes. `ancestors` as for a pod.
+
+    Its owner's controller copies them from the owner's templates, which a user may have marked.
+    """
     if not is_part(job, rules) or is_of_queued_job(ancestors, rules):
         return []
     return [

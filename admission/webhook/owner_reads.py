@@ -32,10 +32,12 @@ def owner_of_part(path: str, request: Request, rules: ReviewRules) -> owners.Con
 
 
 def needs_ancestors(path: str, request: Request, rules: ReviewRules) -> bool:
-    """Reports whether the owners of a new pod or part decide whether it may carry the marks that it has."""
-    if request.operation != CREATE or path == NOTICE_UNMANAGED or path not in PATHS:
+    """Reports whether the owners of a new pod, or of a part that is new or changes, decide whether it may carry its marks."""
+    if request.operation not in (CREATE, UPDATE) or path == NOTICE_UNMANAGED or path not in PATHS:
+        return False
+    if request.operation == UPDATE and request.new.get("spec") == request.old.get("spec"):
         return False
     endpoint = endpoint_of(path, request)
     if endpoint.resource == resources.PODS:
-        return marks.owners_decide(request.new, request.user_info.username, rules)
+        return request.operation == CREATE and marks.owners_decide(request.new, request.user_info.username, rules)
     return any(marks.is_claimed(body) for body in endpoint.marked(request.new)) and jobs.is_part(request.new, rules)

@@ -13,13 +13,14 @@ import asyncio
 import base64
 import ssl
 import uuid
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from typing import Any
 
 import aiohttp
 import msgspec
 
 from api.cel import CelError, compile_cel
+from api.cel_authorizer import Authorizer
 from api.fake.calls import Context
 from api.fake.patch import clone, json_patch
 from api.fake.request import RequestTarget, Review
@@ -36,8 +37,14 @@ _GROUP = "admissionregistration.k8s.io"
 class Webhooks:
     """Calls webhooks in one HTTP session, which `close` ends."""
 
-    def __init__(self, store: ObjectStorage, services: Services, on_review: OnReview | None = None) -> None:
-        self._store, self.services, self._on_review = store, services, on_review
+    def __init__(
+        self,
+        store: ObjectStorage,
+        services: Services,
+        on_review: OnReview | None = None,
+        tenants: Collection[str] = (),
+    ) -> None:
+        self._store, self.services, self._on_review, self._tenants = store, services, on_review, tenants
         self._session: aiohttp.ClientSession | None = None
         self._contexts: dict[str, ssl.SSLContext] = {}
 
@@ -92,12 +99,31 @@ class Webhooks:
         labels_of = found["metadata"].get("labels") if found else {}
         return matches(from_object(hook.get("namespaceSelector")), labels_of)
 
+    def _conditions_hold(self, hook: Obj, request: Obj, context: Context) -> bool:
+        """Reports whether all matchConditions hold. A false condition wins over errors; otherwise an error fails the webhook.
+
+        Their authorizer answers as a SubjectAccessReview does (http.py).
+        """
+        authorizer = Authorizer(lambda _: context.user.name not in self._tenants)
+        objects = {"object": request["object"], "oldObject": request["oldObject"]}
+        scope = {**objects, "request": request, "authorizer": authorizer}
+        failed: CelError | None = None
+        for item in hook.get("matchConditions") or ():
+            try:
+                if not compile_cel(item["expression"])(scope):
+                    return False
+            except CelError as error:
+                failed = CelError(f"matchConditions {item.get('name')!r}: {error}")
+        if failed is not None:
+            raise failed
+        return True
+
     async def _call(self, hook: Obj, review: Review, context: Context) -> Obj | None:
         """Returns the object after this webhook. Raises the webhook's denial, or status 500 if it fails under policy Fail."""
         request = _request(review, context)
         name = hook["name"]
         try:
-            if not _conditions_hold(hook, review, request):
+            if not self._conditions_hold(hook, request, context):
                 return review.obj
             async with asyncio.timeout(float(hook.get("timeoutSeconds") or 10)):
                 if self._on_review is not None:
@@ -225,21 +251,6 @@ def _request(review: Review, context: Context) -> Obj:
 def _shown(target: RequestTarget, obj: Obj | None) -> Obj | None:
     """Returns the object in the version of the request."""
     return {**obj, "apiVersion": target.kind.in_version(target.version)} if obj is not None else None
-
-
-def _conditions_hold(hook: Obj, review: Review, request: Obj) -> bool:
-    """Reports whether all matchConditions hold. A false condition wins over errors; otherwise an error fails the webhook."""
-    scope = {"object": request["object"], "oldObject": request["oldObject"], "request": request}
-    failed: CelError | None = None
-    for item in hook.get("matchConditions") or ():
-        try:
-            if not compile_cel(item["expression"])(scope):
-                return False
-        except CelError as error:
-            failed = CelError(f"matchConditions {item.get('name')!r}: {error}")
-    if failed is not None:
-        raise failed
-    return True
 
 
 def _why(error: BaseException) -> str:

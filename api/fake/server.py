@@ -60,7 +60,7 @@ class FakeServer:
     def __init__(self, settings: FakeSettings | None = None, store: ObjectStorage | None = None) -> None:
         self.settings = settings = settings or FakeSettings()
         self.store = store or ObjectStorage(clock=settings.clock, seed=settings.seed, history=settings.history)
-        self.webhooks = Webhooks(self.store, settings.services, settings.on_review)
+        self.webhooks = Webhooks(self.store, settings.services, settings.on_review, settings.tenants)
         self.calls = Calls(self.store, self.webhooks)
         self.identity: ServerCertificate | None = issue() if settings.tls else None
         self.admin_token = secrets.token_hex(16)

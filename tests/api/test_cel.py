@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from api.cel import CelError, compile_cel
+from api.cel_authorizer import Authorizer
 from api.manifests import read_one
 
 SCOPE: dict[str, Any] = {
@@ -56,6 +58,22 @@ EXPRESSIONS = [
 @pytest.mark.parametrize(("text", "expected"), EXPRESSIONS, ids=[text for text, _ in EXPRESSIONS])
 def test_expressions(text: str, expected: bool) -> None:
     assert compile_cel(text)(SCOPE) is expected
+
+
+def test_an_authorizer_answers_for_the_rights_of_a_users_request() -> None:
+    asked: list[Mapping[str, str]] = []
+
+    def may(question: Mapping[str, str]) -> bool:
+        asked.append(question)
+        return question["check"] == "update"
+
+    scope = {**SCOPE, "authorizer": Authorizer(may)}
+    start = "authorizer.group('a.b/v1'.split('/')[0]).resource('Job'.lowerAscii() + 's').subresource('status')"
+    for verb in ("update", "delete"):
+        assert compile_cel(f"{start}.check('{verb}').allowed()")(scope) is (verb == "update")
+    assert asked[0] == {"group": "a.b", "resource": "jobs", "subresource": "status", "check": "update"}
+    with pytest.raises(CelError, match="not an authorizer"):
+        compile_cel("object.spec.check('update')")(scope)
 
 
 @pytest.mark.parametrize("text", ["a b", "object.", "(object", "object.f(1", "now() > 1", "'open", "x ? y", "1 +"])

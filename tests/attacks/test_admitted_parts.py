@@ -13,6 +13,7 @@ from api.kube.client import PatchKind
 from api.kube.resources import DEPLOYMENTS, EVENTS, JOBS, JOBSETS, PODS
 from api.names import PODSET_LABEL, TOPOLOGY_GATE, UNCONSTRAINED_TOPOLOGY, WORKLOAD_ANNOTATION
 from tests.attacks.conftest import Battlefield
+from tests.scenarios.failures import down
 from tests.scenarios.site import eventually
 
 pytestmark = pytest.mark.asyncio(loop_scope="package")
@@ -116,6 +117,42 @@ async def test_a_job_without_a_queue_gives_its_pods_no_identity(battlefield: Bat
     await battlefield.site.remove(JOBS, "forged")
 
 
+def without_marks(template: dict[str, Any]) -> bool:
+    metadata = template.get("metadata") or {}
+    return PODSET_LABEL not in (metadata.get("labels") or {}) and not (metadata.get("annotations") or {})
+
+
+async def test_a_jobset_without_a_queue_gives_its_pods_no_identity(battlefield: Battlefield) -> None:
+    """Its controller would write the marks into its Jobs, and the pods of these are not looked at."""
+    marks = await identity(battlefield)
+    jobset = battlefield.site.jobset("forged", {"work": (1, 2)}, {})
+    jobset["metadata"]["labels"] = {}
+    (job,) = jobset["spec"]["replicatedJobs"]
+    job["template"]["spec"]["template"]["metadata"] = marks
+    made = await battlefield.create(JOBSETS, jobset)
+    (kept,) = made["spec"]["replicatedJobs"]
+    assert without_marks(kept["template"]["spec"]["template"])
+    for pod in await battlefield.site.running("forged", 2, jobset=True):
+        assert PODSET_LABEL not in pod["metadata"]["labels"]
+    await battlefield.site.remove(JOBSETS, "forged")
+
+
+async def test_a_suspended_jobset_without_a_queue_gets_no_identity_later(battlefield: Battlefield) -> None:
+    """While it is suspended the labels and annotations of its templates may change, and go to its Jobs when it starts."""
+    marks = await identity(battlefield)
+    jobset = battlefield.site.jobset("forged", {"work": (1, 2)}, {})
+    jobset["metadata"]["labels"] = {}
+    jobset["spec"]["suspend"] = True
+    await battlefield.create(JOBSETS, jobset)
+    there = await battlefield.tenant.get(JOBSETS, "forged", battlefield.namespace)
+    (job,) = there["spec"]["replicatedJobs"]
+    job["template"]["spec"]["template"]["metadata"] = marks
+    body = {"spec": {"suspend": False, "replicatedJobs": [job]}}
+    with pytest.raises(Forbidden, match="gets no marks of a Workload"):
+        await battlefield.tenant.patch(JOBSETS, "forged", body, battlefield.namespace, kind=PatchKind.MERGE)
+    await battlefield.site.remove(JOBSETS, "forged")
+
+
 async def test_nobody_claims_to_be_a_part(battlefield: Battlefield) -> None:
     """A Job that names the tenant's own running JobSet as its owner, to run beside the quota."""
     jobset = await battlefield.admin.get(JOBSETS, NAME, battlefield.namespace)
@@ -149,3 +186,14 @@ async def test_a_waiting_part_does_not_start_before_its_owner(battlefield: Battl
         with pytest.raises(Forbidden, match="the JobSet late is suspended"):
             await battlefield.tenant.patch(JOBS, "late-work-0", body, battlefield.namespace, kind=PatchKind.MERGE)
     await battlefield.site.remove(JOBSETS, "late")
+
+
+async def test_while_the_webhook_is_down_a_tenant_changes_no_part(battlefield: Battlefield) -> None:
+    """What the owner's controller may write then, to start and stop its parts, is not the tenant's to write."""
+    stage = battlefield.stage
+    async with down(stage, "webhook"):
+        for spec in ({"parallelism": 12, "completions": 12}, {"parallelism": 1}, {"suspend": True}):
+            with pytest.raises(ApiError, match=r'failed calling webhook "vjob-part\.stowage\.dev"'):
+                await battlefield.tenant.patch(JOBS, CHILD, {"spec": spec}, battlefield.namespace, kind=PatchKind.MERGE)
+    battlefield.pids = stage.processes.pids
+    assert len(await running(battlefield, 2)) == 2

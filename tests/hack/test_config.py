@@ -6,7 +6,7 @@ import functools
 import importlib.util
 import re
 import subprocess
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ from admission.webhook.declared_rules import OPERATIONS
 from admission.webhook.endpoints import MUTATE_DECLARED, MUTATING, NOTICE_UNMANAGED, VALIDATE_DECLARED, VALIDATING
 from api import names
 from api.cel import compile_cel
+from api.cel_authorizer import Authorizer
 from api.manifests import read, read_one
 from api.names import ADMISSION_GATE, ELASTIC_GATE, TOPOLOGY_GATE
 from hack import runtime_lock
@@ -210,6 +211,85 @@ def test_annotations_of_others_on_pods_of_jobs_need_no_webhook(
     assert condition({"object": new, "oldObject": old}) is reviewed
     assert condition({"object": old, "oldObject": new}) is reviewed
     assert condition({"object": new, "oldObject": new}) is False
+
+
+def _may(user: str) -> Authorizer:
+    """The controllers of JobSets and TrainJobs may write the status of these; nobody else has a right."""
+    controllers = {"jobset": ("jobset.x-k8s.io", "jobsets"), "trainer": ("trainer.kubeflow.org", "trainjobs")}
+
+    def may(asked: Mapping[str, str]) -> bool:
+        assert (asked["subresource"], asked["namespace"], asked["check"]) == ("status", "ns", "update")
+        return controllers.get(user) == (asked["group"], asked["resource"])
+
+    return Authorizer(may)
+
+
+def a_part(owner: str, version: str, **spec: Any) -> Doc:
+    reference = {"apiVersion": version, "kind": owner, "name": "o", "uid": "u", "controller": True}
+    template = {"metadata": {"labels": {names.PODSET_LABEL: "w"}}, "spec": {}}
+    return {"metadata": {"name": "p", "ownerReferences": [reference]}, "spec": {"template": template, **spec}}
+
+
+OF_JOBSET, OF_TRAIN_JOB = ("JobSet", "jobset.x-k8s.io/v1alpha2"), ("TrainJob", "trainer.kubeflow.org/v1alpha1")
+JOB_PART, OTHER_PARTS = "vjob-part", ("vjobset-part", "vkind-part", "vdeclared-part")
+
+
+@pytest.mark.parametrize(
+    ("name", "owner", "user", "suspended", "reviewed"),
+    [
+        pytest.param(JOB_PART, OF_JOBSET, "tenant", False, True, id="a-tenant-starts-a-jobsets-job"),
+        pytest.param(JOB_PART, OF_JOBSET, "tenant", True, True, id="a-tenant-stops-a-jobsets-job"),
+        pytest.param(JOB_PART, OF_JOBSET, "jobset", False, False, id="the-controller-starts-a-jobsets-job"),
+        pytest.param(JOB_PART, OF_JOBSET, "jobset", True, False, id="the-controller-stops-a-jobsets-job"),
+        pytest.param(JOB_PART, OF_TRAIN_JOB, "jobset", True, True, id="the-controller-of-others"),
+        *(
+            pytest.param(each, OF_TRAIN_JOB, user, suspended, reviewed, id=f"{each}-{user}-{suspended}")
+            for each in (JOB_PART, *OTHER_PARTS)
+            for user, suspended, reviewed in (
+                ("tenant", True, True),
+                ("trainer", False, True),
+                ("trainer", True, False),
+            )
+        ),
+    ],
+)
+def test_controllers_stop_parts_and_those_of_jobsets_start_them_without_the_webhook(
+    name: str, owner: tuple[str, str], user: str, suspended: bool, reviewed: bool
+) -> None:
+    """What starts else may carry marks that a user wrote into the owner, which only the webhook sees."""
+    (hook,) = (hook for hook in hooks("validating") if hook["name"] == f"{name}.stowage.dev")
+    old, new = a_part(*owner, suspend=not suspended), a_part(*owner, suspend=suspended)
+    request = {"operation": "UPDATE", "namespace": "ns", "userInfo": {"username": user}}
+    scope = {"object": new, "oldObject": old, "request": request, "authorizer": _may(user)}
+    assert all(compile_cel(each["expression"])(scope) for each in hook["matchConditions"]) is reviewed
+
+
+@pytest.mark.parametrize(("user", "reviewed"), [("tenant", True), ("jobset", False)])
+def test_the_controller_of_jobsets_makes_their_jobs_without_the_webhook(user: str, reviewed: bool) -> None:
+    (hook,) = (hook for hook in hooks("mutating") if hook["name"] == "mjob-marked.stowage.dev")
+    new = a_part(*OF_JOBSET)
+    new["spec"]["template"]["metadata"]["annotations"] = {names.WORKLOAD_ANNOTATION: "w"}
+    scope = {"object": new, "oldObject": None, "request": {"namespace": "ns"}, "authorizer": _may(user)}
+    assert all(compile_cel(each["expression"])(scope) for each in hook["matchConditions"]) is reviewed
+
+
+@pytest.mark.parametrize("verb", ["mutating", "validating"])
+@pytest.mark.parametrize(
+    "metadata", [{"labels": {names.PODSET_LABEL: "w"}}, {"annotations": {names.WORKLOAD_ANNOTATION: "w"}}]
+)
+def test_marks_in_a_template_of_a_jobset_without_a_queue_are_reviewed(verb: str, metadata: Doc) -> None:
+    """So that what its controller copies into its Jobs was looked at."""
+    (hook,) = (hook for hook in hooks(verb) if hook["name"] == f"{verb[0]}jobset-marked.stowage.dev")
+
+    def reviewed(*templates: Doc) -> bool:
+        jobs = [{"name": "j", "template": {"spec": {"template": each}}} for each in templates]
+        jobset = {"metadata": {"name": "s"}, "spec": {"replicatedJobs": jobs}}
+        scope = {"object": jobset, "oldObject": None, "request": {"operation": "CREATE", "userInfo": {"username": "u"}}}
+        return all(compile_cel(each["expression"])(scope) for each in hook["matchConditions"])
+
+    assert reviewed({"spec": {}}, {"metadata": metadata, "spec": {}})
+    assert not reviewed({"spec": {}}, {"metadata": {"labels": {"app": "x"}}, "spec": {}})
+    assert not reviewed()
 
 
 def test_names_of_webhooks_are_unique() -> None:

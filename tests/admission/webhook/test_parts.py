@@ -26,6 +26,8 @@ Obj = dict[str, Any]
 Edit = Callable[[Obj], object]
 RULES, ANYWHERE = ReviewRules(), Lookups()
 VALIDATE_JOB, MUTATE_JOB, MUTATE_POD = "/validate-batch-v1-job", "/mutate-batch-v1-job", "/mutate-core-v1-pod"
+QUEUE = {names.QUEUE_NAME_LABEL: "q"}
+JOBSET = ("JobSet", "jobset.x-k8s.io/v1alpha2")
 GATE = {"schedulingGates": [{"name": names.TOPOLOGY_GATE}]}
 MARKS = {names.WORKLOAD_ANNOTATION: "w"}
 GARBAGE_COLLECTOR = "system:serviceaccount:kube-system:generic-garbage-collector"
@@ -44,7 +46,7 @@ def part(**spec: Any) -> Obj:
 def updated(old: Obj, edit: Edit, user: str = "tenant") -> Request:
     new = copy.deepcopy(old)
     edit(new)
-    return Request("u", "UPDATE", "set-w-1", "ns", new, old, RequestUser(user))
+    return Request("u", "UPDATE", "set-w-1", "ns", new, old, RequestUser(user), ancestors=(queued(*JOBSET, **QUEUE),))
 
 
 def refusal(request: Request, owner: Obj | None) -> str:
@@ -106,6 +108,22 @@ def test_a_part_stays_suspended_as_long_as_its_owner() -> None:
     assert "does not exist any more" in refusal(request, a_jobset(uid="another"))
 
 
+@pytest.mark.parametrize("entitled", [True, False])
+def test_a_part_of_a_job_that_names_no_queue_gets_no_marks(entitled: bool) -> None:
+    """Its owner's controller writes into it what a user wrote into the owner; its pods are not looked at."""
+    plain = part(suspend=True)
+    marked = plain["spec"]["template"].pop("metadata")
+    request = updated(
+        plain, lambda j: j["spec"].update(suspend=False, template={**j["spec"]["template"], "metadata": marked})
+    )
+    assert needs_ancestors(VALIDATE_JOB, request, RULES)
+    request = structs.replace(request, entitled=entitled, ancestors=(queued(*JOBSET),), owner=a_jobset())
+    answer = review(VALIDATE_JOB, request, ANYWHERE, RULES)["response"]
+    assert "marks for queued jobs" in answer["status"]["message"]
+    labelled = updated(part(), lambda j: j["metadata"].update(labels={"a": "b"}))
+    assert not needs_ancestors(VALIDATE_JOB, labelled, RULES), "no other write is judged by it"
+
+
 def test_the_owners_controller_may_write_its_parts() -> None:
     request = updated(part(), lambda j: j["spec"].update(parallelism=12))
     assert sufficient_rights(VALIDATE_JOB, request, None, ANYWHERE, RULES) == (STARTS, Right(JOBSETS, "status"))
@@ -143,7 +161,6 @@ def created(path: str, obj: Obj, *ancestors: Obj, user: str = "tenant") -> dict[
     return answer
 
 
-QUEUE = {names.QUEUE_NAME_LABEL: "q"}
 PYTORCH = ("PyTorchJob", "kubeflow.org/v1")
 
 
