@@ -9,7 +9,7 @@ import pytest
 
 from api.errors import NotFound
 from api.kube.client import PatchKind
-from api.kube.resources import CLUSTER_QUEUES, ELASTIC_QUOTAS, LOCAL_QUEUES, NAMESPACES, PODS
+from api.kube.resources import CLUSTER_QUEUES, ELASTIC_QUOTAS, LOCAL_QUEUES, NAMESPACES, PODS, WORKLOADS
 from api.names import QUEUE_NAME_LABEL
 from hack.controlplane.options import ClusterOptions
 from tests.scenarios.quota_tenants import Tenants
@@ -79,9 +79,10 @@ async def test_a_quota_that_is_replaced_is_in_force_all_the_time(site: MakeSite)
 
 
 async def test_in_a_namespace_that_is_being_deleted_nothing_is_created(site: MakeSite) -> None:
-    """Its quota goes while a pod is held; a write that the API server refuses would be logged, which fails the stage.
+    """Its quota and queue go while a pod is held and its Workload waits; a write that the API server refuses is logged again
+    and again, which fails the stage.
 
-    The namespace controller deletes all pods before anything else, and this pod stays: so the test deletes the quota.
+    The namespace controller deletes all pods before anything else, and this pod stays: so the test deletes what follows.
     """
     story = Tenants(site("leaving"))
     await story.open({"n": 2}, a=(0, 0))
@@ -90,17 +91,25 @@ async def test_in_a_namespace_that_is_being_deleted_nothing_is_created(site: Mak
     await story.held("a", "single")
     held = {"metadata": {"finalizers": ["example.com/held"]}}
     await story.kube.patch(PODS, "single", held, corner.name, kind=PatchKind.MERGE)
+    waits = await eventually("its Workload", lambda: corner.workload_of("single"))
+    still = {"metadata": {"finalizers": [*waits.metadata.finalizers, "example.com/held"]}}
+    await story.kube.patch(WORKLOADS, waits.metadata.name, still, corner.name, kind=PatchKind.MERGE)
     await story.kube.delete(NAMESPACES, corner.name)
-    with contextlib.suppress(NotFound):
-        await story.kube.delete(ELASTIC_QUOTAS, "quota", corner.name)
-    await corner.gone(ELASTIC_QUOTAS, "quota")
+    for resource, name in ((ELASTIC_QUOTAS, "quota"), (LOCAL_QUEUES, "elastic-quota")):
+        with contextlib.suppress(NotFound):
+            await story.kube.delete(resource, name, corner.name)
+        await corner.gone(resource, name)
 
     async def left() -> bool:
         queues = [*(await story.kube.list(CLUSTER_QUEUES)).items, *(await story.kube.list(LOCAL_QUEUES)).items]
         return not any(q["metadata"].get("labels", {}).get("stowage.dev/elastic-quota") == corner.name for q in queues)
 
     await eventually("queues gone", left)
-    await story.kube.patch(PODS, "single", {"metadata": {"finalizers": None}}, corner.name, kind=PatchKind.MERGE)
+    for resource, name in ((WORKLOADS, waits.metadata.name), (PODS, "single")):
+        with contextlib.suppress(NotFound):
+            await story.kube.patch(
+                resource, name, {"metadata": {"finalizers": None}}, corner.name, kind=PatchKind.MERGE
+            )
 
 
 async def test_what_waits_for_a_deleted_quota_says_so_where_the_namespace_has_a_default_queue(site: MakeSite) -> None:
