@@ -19,7 +19,8 @@ import yaml
 
 from api import names
 from api.errors import ApiError, NotFound
-from api.kube.resources import ALL, PODS, Resource
+from api.kube.client import PatchKind
+from api.kube.resources import ALL, CLUSTER_QUEUES, NAMESPACES, PODS, Resource
 from tests.attacks.conftest import TENANT, Battlefield
 from tests.scenarios.site import eventually
 
@@ -131,8 +132,17 @@ async def test_spoiled_objects_harm_nobody(battlefield: Battlefield, seed: int) 
         with contextlib.suppress(NotFound):
             await battlefield.admin.delete(resource, name, namespace, propagation="Background")
     await eventually("no pod of theirs is left", lambda: _gone(battlefield))
+    await eventually("the queue of their elastic quotas is gone", lambda: _unbounded(battlefield))
+    # An elastic quota makes its namespace managed, which it stays; other attacks need that it is not.
+    unmanaged = {"metadata": {"labels": {names.MANAGED_NAMESPACE: None}}}
+    await battlefield.admin.patch(NAMESPACES, TENANT, unmanaged, kind=PatchKind.MERGE)
 
 
 async def _gone(battlefield: Battlefield) -> bool:
     page = await battlefield.admin.list(PODS, TENANT)
     return not any(pod["metadata"]["name"].startswith("spoiled-") for pod in page.items)
+
+
+async def _unbounded(battlefield: Battlefield) -> bool:
+    page = await battlefield.admin.list(CLUSTER_QUEUES, label_selector=f"{names.ELASTIC_QUOTA_LABEL}={TENANT}")
+    return not page.items
