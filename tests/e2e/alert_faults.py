@@ -504,6 +504,18 @@ async def a_workload_is_set_aside(watched: Watched) -> None:
     await watched.more.remove(JOBS, "undecidable")
 
 
+async def a_workload_is_not_woken(watched: Watched) -> None:
+    """One waits for all hosts, which are free when the other has ended."""
+    more = watched.more
+    for name in ("before", "forgotten"):
+        await more.submit(more.job(name, 4, gpus=4))
+    await more.running("before", 4)
+    await more.waits("forgotten", "TopologyPlacementFailed", "")
+    await more.remove(JOBS, "before")
+    await watched.until("it is found", CONTROLLER, "stowage_lost_wake_ups_total", bool)
+    await more.remove(JOBS, "forgotten")
+
+
 async def eight_jobs_come_one_by_one(watched: Watched) -> None:
     """Each takes a cycle at least."""
     for n in range(8):
@@ -557,6 +569,7 @@ CASES = {
     ),
     "loop-held": Case("StowageLoopHeld", a_defect(defects.LOOP_HELD, eight_jobs_come_one_by_one), 11),
     "undecided": Case("StowageUndecided", a_defect(defects.UNDECIDED, a_workload_is_set_aside), 0),
+    "not-woken": Case("StowageWakeUpLost", a_defect(defects.FORGETFUL, a_workload_is_not_woken), 0),
     "ledger-wrong": Case("StowageLedgerDrift", a_defect(defects.LEDGER_WRONG, an_audit_has_found_it), 0),
     # what follows leaves traces: a queue that is deleted, and processes that do not come back
     "queue-inactive": Case("StowageClusterQueueInactive", a_queue_names_no_flavor, 15),

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -21,6 +21,8 @@ LOOP_HELD: Final = "loop-held"
 """Each cycle computes for 400 ms longer."""
 LEDGER_WRONG: Final = "ledger-wrong"
 """The ledger loses the foreign pods of all nodes, and finds them again when the defect is turned off."""
+FORGETFUL: Final = "forgetful"
+"""Freed quota and capacity wake no workload."""
 
 _RUN: Final = """
 import runpy, sys
@@ -55,11 +57,13 @@ def install(switch: str) -> None:
     from admission import app
     from admission.controllers.decide.ledger_audit import audited
     from admission.engine.cycle import cycle
+    from admission.engine.queue.cluster_queue import QueueLine
 
     def is_on(defect: str) -> bool:
         return Path(switch).read_text() == defect
 
     consider, run = cycle._Cycle._consider, cycle._Cycle.run
+    freed = {name: getattr(QueueLine, name) for name in ("quota_freed", "capacity_freed")}
     lost: dict[str, dict[Any, Any]] = {}
 
     def failing(self: Any, head: Any) -> Any:
@@ -85,5 +89,10 @@ def install(switch: str) -> None:
             lost.clear()
         await audited(ledger)
 
+    def forgetful(name: str) -> Callable[[Any, Any], bool]:
+        return lambda line, what: not is_on(FORGETFUL) and freed[name](line, what)
+
+    for name in freed:
+        setattr(QueueLine, name, forgetful(name))
     cycle._Cycle._consider, cycle._Cycle.run = failing, slow  # type: ignore[method-assign]
     vars(app).update(audited=forgetting, _AUDIT_PERIOD=1.0)

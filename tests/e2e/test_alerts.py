@@ -26,6 +26,7 @@ from tests.scenarios.site import Site
 from tests.scenarios.stage import embedded
 
 in_loop = pytest.mark.asyncio(loop_scope="module")
+OFTEN = {"STOWAGE_CONTROLLER__FRESH_LOOK_PERIOD": "1"}
 RULES = Path(__file__).resolve().parents[2] / "config" / "prometheus" / "rules.yaml"
 
 
@@ -39,7 +40,7 @@ def promtool(tmp_path_factory: pytest.TempPathFactory) -> Promtool:
 async def watched(promtool: Promtool, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Watched]:
     faults = Faults()
     settings = FakeSettings(intercept=faults.intercept, on_send=faults.on_send, bookmark_seconds=0.5)
-    async with embedded(tmp_path_factory.mktemp("alerts"), None, settings) as stage:
+    async with embedded(tmp_path_factory.mktemp("alerts"), OFTEN, settings) as stage:
         controller, found = stage.processes.children[CONTROLLER], Defects(stage.processes.folder / "defect")
         ungater, clock = stage.processes.children[UNGATER], MovedClock(stage.processes.folder / "ungater-clock")
         for child, launch in ((controller, found.start), (ungater, clock.start)):
@@ -75,7 +76,7 @@ async def watched(promtool: Promtool, tmp_path_factory: pytest.TempPathFactory) 
 
 
 def test_promtool_takes_the_rules(promtool: Promtool) -> None:
-    assert "24 rules found" in promtool.check_rules()
+    assert "25 rules found" in promtool.check_rules()
 
 
 @in_loop
