@@ -187,9 +187,9 @@ def simulate_command(profile: str = "Exact", top: int = 0) -> None:
 
 
 @app.command("forecast")
-def forecast_command(jobs: int = 3000, seed: int = 1) -> None:
+def forecast_command(jobs: int = 400, seeds: int = 3, first_seed: int = 1) -> None:
     """Calibration and cost of forecasts of starts."""
-    forecast.run(jobs, seed)
+    forecast.run(jobs, seeds, first_seed)
 
 
 @app.command("perfload")

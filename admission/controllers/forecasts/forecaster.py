@@ -14,7 +14,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 from math import ceil, floor
@@ -109,6 +109,7 @@ class Forecaster:
         for key, one in found.items():
             self._first.setdefault(key, one)
         self._forget_stopped(found)
+        self._count_misses()
         untrue = [one.key for one in self._queues.workloads() if one.key not in found and self._is_told(one.key)]
         due = [key for key, one in found.items() if self._is_due(key, one, now)]
         for key in [*untrue, *due][:_WRITES]:
@@ -126,6 +127,13 @@ class Forecaster:
         """
         for key in [key for key in self._first if key not in found and self._ledger.admission(key) is None]:
             del self._first[key]
+
+    def _count_misses(self) -> None:
+        """Counts those that still wait although their first interval is over, each once."""
+        for key, one in self._first.items():
+            if one.until < self._now() and not one.missed and self._ledger.admission(key) is None:
+                self._learned.missed(one)
+                self._first[key] = replace(one, missed=True)
 
     def _forecast(self, now: float, pause: Callable[[], None]) -> dict[str, StartForecast]:
         inputs = inputs_of(self._ledger, self._queues, now, self._estimate, pause)

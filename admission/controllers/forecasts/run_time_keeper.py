@@ -112,8 +112,14 @@ class RunTimeKeeper:
 
     def compare(self, start: float, told: StartForecast) -> None:
         """Counts a start (epoch seconds) of a workload that had been told this."""
-        self.calibrations = self.calibrations.after(start, told)
-        self._changed = True
+        self._compared(self.calibrations.after(start, told))
+
+    def missed(self, told: StartForecast) -> None:
+        """Counts a workload that still waits although its interval is over."""
+        self._compared(self.calibrations.after_miss(told))
+
+    def _compared(self, calibrations: Calibrations) -> None:
+        self.calibrations, self._changed = calibrations, True
         if (held := self.calibrations.held) is not None:
             metrics.FORECASTS_HELD.set(held)
 

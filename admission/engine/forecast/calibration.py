@@ -1,44 +1,62 @@
-"""How often past intervals held, and how much wider the next ones must be.
+"""How often past intervals held, how much wider the next ones must be, and what confidence is stated.
 
-A replay does not know which workloads arrive later, which nodes fail, and which placements a topology allows. So each
-workload that starts is compared with what it was told first: how its wait relates to its first and to its last start in the
-replays. Each end of later intervals goes outwards by the quantile of the last `WINDOW` such ratios (split conformal
-prediction), so that the wanted part of the starts is inside whatever the reason of the misses was, if the reasons stay.
-Ratios are to the ends in the replays and not to those that were told: a workload that was told its interval long ago does
-not widen later ones again for what they have learned meanwhile.
+A replay does not know which workloads arrive later, which nodes fail, and which placements a topology allows, and little of
+run times at first. So each workload that starts is compared with what it was told first: how its wait relates to its first and
+to its last start in the replays. Each end of later intervals goes outwards by a quantile of the last `WINDOW` such ratios
+(conformal prediction), whatever the reason of the misses was. `_LATE` and `_EARLY`, ratios from generated traces, count as
+well: while little is known they make intervals wide, and among `WINDOW` measured ones they weigh little. Ratios are to the ends
+in the replays and not to those that were told: a workload that was told its interval long ago does not widen later ones again
+for what they have learned meanwhile.
 
-The confidence that is stated is what was measured: the part of the last intervals that held, once `_FEW` are known.
+The quantile itself is corrected by what it led to: the more of the last intervals missed than were to miss, the fewer the next
+ones leave outside, and the other way round (adaptive conformal inference). So the wanted part holds in the long run also where
+waits become longer all the time. A workload that still waits when its interval is over is a miss from then on, not only once
+it starts: under overload those that start late are known last.
+
+The confidence that is stated is measured: the part of the last `_LATELY` intervals that held, with `_BELIEF` times `CONFIDENCE`
+added as a first belief.
+
 Each ClusterQueue has a record of its own, since one may be overloaded and others not, and so have workloads that are placed on
 a topology, since other things delay them. Until `_FEW` starts of a queue are known it goes by those of all queues.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from math import ceil, inf
+from math import floor, inf
 from typing import Final, TypeVar
 
 CONFIDENCE: Final = 0.9
 """The part of the starts that is to be inside of the interval."""
-_EARLY_MISSES: Final = 0.025
-"""The part that may be before the interval: half of its share, since a record knows only those that have started."""
-_LATE_MISSES: Final = 0.0125
-"""The part that may be behind it: a quarter, since those that start late are known last, above all while the load rises."""
+_LATE_PART: Final = 0.65
+"""The part of the misses that may be behind the interval; the others may be before it."""
+_MISSES: Final = 0.09
+"""The part that the ends leave outside while no interval has been compared."""
+_CORRECTION: Final = 0.02
+"""How much that part changes with each start that was inside or outside."""
+_LEAST_MISSES, _MOST_MISSES = 0.01, 0.12
 WINDOW: Final = 200
 """Starts that a record has, the last ones."""
 ALL: Final = ""
 """Stands for all queues."""
 QUEUES: Final = 32
 """Records of single queues that are kept."""
-_BEYOND: Final = 1.5
-"""How far beyond the worst ratio an end goes while too few are known for the quantile."""
+_LATE: Final = (*[1.0] * 14, 1.5, 2.0, 2.5, 3.5, 5.0, 8.0)
+"""Ratios to the last start in the replays that count beside those that were measured."""
+_EARLY: Final = (*[1.0] * 17, 0.7, 0.4, 0.2)
+"""The same to the first start."""
 WIDEST: Final = 150.0
 """The largest ratio."""
 _LEAST: Final = 60.0
 """Seconds of the shortest wait that ratios are to: a start that was expected at once and came later is no reason for more."""
-_FEW: Final = 20
-"""Starts from which the record has the say about the confidence, and not the number of replays."""
+_FEW: Final = 40
+"""Starts from which a queue goes by its own record."""
+_LATELY: Final = 40
+"""Intervals whose held part is the confidence of the next ones."""
+_BELIEF: Final = 6
+_JUDGED: Final = 20
+"""Starts from which a record may be unreliable."""
 _UNRELIABLE: Final = 0.75
 
 T = TypeVar("T")
@@ -50,7 +68,8 @@ class StartForecast:
 
     `placed`: it needs a place on a topology. `queue` is its ClusterQueue. The rest is what the start is compared with: `made`
     is when it was forecast, `first` and `last` are the ends in the replays, and `until` is the widened latter, also where
-    `latest` does not tell it. Both are infinite where something unknown decides.
+    `latest` does not tell it. Both are infinite where something unknown decides. `missed`: it was counted as a miss while the
+    workload still waited.
     """
 
     earliest: float
@@ -62,6 +81,7 @@ class StartForecast:
     first: float = 0.0
     last: float = inf
     until: float = inf
+    missed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,28 +101,32 @@ class Calibration:
         if last < inf:
             late = min(WIDEST, 1 + max(0.0, wait - last) / max(_LEAST, last))
             found = replace(found, late=_last(self.late, late))
-        if told.until < inf:
+        if told.until < inf and not told.missed:
             found = replace(found, held=_last(self.held, told.earliest <= start <= told.until))
         return found
 
-    @property
-    def share(self) -> float | None:
-        """The part of the last starts that were in their interval; None while too few are known."""
-        return sum(self.held) / len(self.held) if len(self.held) >= _FEW else None
+    def after_miss(self) -> Calibration:
+        """Returns the record after the interval of a workload has passed that still waits."""
+        return replace(self, held=_last(self.held, False))
 
     @property
     def reliable(self) -> bool:
         """Reports whether the last intervals held often enough; also while too few are known."""
-        return self.share is None or self.share >= _UNRELIABLE
+        return len(self.held) < _JUDGED or self.confidence >= _UNRELIABLE
 
-    def confidence(self, replays: int) -> float:
-        """Returns that of an interval from so many replays: of n they hold in (n - 1) / (n + 1) if all else is as in them."""
-        return min(CONFIDENCE, (replays - 1) / (replays + 1) if self.share is None else self.share)
+    @property
+    def confidence(self) -> float:
+        """That of the next interval."""
+        lately = self.held[-_LATELY:]
+        return (_BELIEF * CONFIDENCE + sum(lately)) / (_BELIEF + len(lately))
 
     def factors(self) -> tuple[float, float]:
         """Returns by what the ends of an interval are widened: at most 1, and at least 1."""
-        earlier = [1 / max(each, 1 / WIDEST) for each in self.early]
-        return 1 / _quantile(earlier, _EARLY_MISSES), _quantile(self.late, _LATE_MISSES)
+        more = (1 - CONFIDENCE) * len(self.held) - self.held.count(False)
+        misses = min(_MOST_MISSES, max(_LEAST_MISSES, _MISSES + _CORRECTION * more))
+        earlier = [1 / max(each, 1 / WIDEST) for each in (*_EARLY, *self.early)]
+        late = _quantile([*_LATE, *self.late], misses * _LATE_PART)
+        return 1 / _quantile(earlier, misses * (1 - _LATE_PART)), late
 
 
 RecordKey = tuple[str, bool]
@@ -118,15 +142,22 @@ class Calibrations:
     def of(self, queue: str, *, placed: bool) -> Calibration:
         """Returns the record by which such workloads of the ClusterQueue go."""
         own = self.records.get((queue, placed))
-        if own is not None and own.share is not None:
+        if own is not None and len(own.held) >= _FEW:
             return own
         return self.records.get((ALL, placed), Calibration())
 
     def after(self, start: float, told: StartForecast) -> Calibrations:
         """Returns the records after one more start (epoch seconds) of a workload that had been told this."""
+        return self._changed(told, lambda record: record.after(start, told))
+
+    def after_miss(self, told: StartForecast) -> Calibrations:
+        """Returns the records after the interval of a workload has passed that still waits and had been told this."""
+        return self._changed(told, Calibration.after_miss) if told.until < inf else self
+
+    def _changed(self, told: StartForecast, change: Callable[[Calibration], Calibration]) -> Calibrations:
         records = dict(self.records)
         for key in dict.fromkeys(((ALL, told.placed), (told.queue, told.placed))):
-            records[key] = records.pop(key, Calibration()).after(start, told)
+            records[key] = change(records.pop(key, Calibration()))
         own = [key for key in records if key[0] != ALL]
         for key in own[:-QUEUES]:
             del records[key]
@@ -146,11 +177,11 @@ def widened(first: float, last: float, factors: tuple[float, float]) -> tuple[fl
 
 
 def _quantile(ratios: Sequence[float], misses: float) -> float:
-    """Returns the ratio (1 or more) that only this part of the next ones exceeds."""
-    if (worst := max(ratios, default=1.0)) <= 1:
-        return 1.0
-    rank = ceil((1 - misses) * (len(ratios) + 1))
-    return sorted(ratios)[rank - 1] if rank <= len(ratios) else min(WIDEST, worst * _BEYOND)
+    """Returns the ratio that about this part of the next ones exceeds, between two ratios in proportion."""
+    ordered = sorted(ratios)
+    rank = min(float(len(ordered)), max(1.0, (1 - misses) * (len(ordered) + 1)))
+    below, beyond = ordered[floor(rank) - 1], ordered[min(floor(rank), len(ordered) - 1)]
+    return below + (rank - floor(rank)) * (beyond - below)
 
 
 def _last(before: tuple[T, ...], more: T) -> tuple[T, ...]:

@@ -7,7 +7,7 @@ draws a run time for every workload from its estimate; the first takes the media
 its first to its last start in all replays: of `n` replays it holds in (n - 1) / (n + 1) cases if run times are as learned,
 since the real start is as likely to be first or last as any other.
 
-Fewer replays than `REPLAYS`, where very many workloads wait, have a lower confidence, until enough starts tell the real one.
+Fewer replays than `REPLAYS` are made where very many workloads wait; calibration.py then learns that more are missed.
 
 A replay knows no preemption, no failing nodes and no later arrivals, and spends `_TRIALS` attempts after each end;
 calibration.py widens intervals by what was missed before. A workload gets no latest start if rules decide about its place
@@ -71,7 +71,7 @@ def forecast(
         if number >= _LEAST_REPLAYS and replay.work * (number + 1) / number > _BUDGET:
             break
         starts.append(replay.play(number))
-    teller = Teller(learned, inputs.now, len(starts))
+    teller = Teller(learned, inputs.now)
     found = {}
     for number, one in enumerate(inputs.waiting):
         if number % _AT_ONCE == 0:

@@ -12,10 +12,10 @@ from admission.engine.forecast.inputs import Waiting
 
 
 class Teller:
-    """Makes the forecasts of one moment from so many replays."""
+    """Makes the forecasts of one moment."""
 
-    def __init__(self, learned: Calibrations, now: float, replays: int) -> None:
-        self._learned, self._now, self._replays = learned, now, replays
+    def __init__(self, learned: Calibrations, now: float) -> None:
+        self._learned, self._now = learned, now
         self._by_record: dict[RecordKey, tuple[tuple[float, float], float, bool]] = {}
 
     def _of(self, one: Waiting) -> tuple[tuple[float, float], float, bool]:
@@ -23,7 +23,7 @@ class Teller:
         key = (one.queue, one.placed)
         if key not in self._by_record:
             record = self._learned.of(one.queue, placed=one.placed)
-            self._by_record[key] = record.factors(), record.confidence(self._replays), record.reliable
+            self._by_record[key] = record.factors(), record.confidence, record.reliable
         return self._by_record[key]
 
     def told(self, one: Waiting, first: float, last: float) -> StartForecast:

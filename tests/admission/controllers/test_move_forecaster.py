@@ -24,6 +24,7 @@ from api.meta import find_condition
 from api.names import EXPECTED_START, EXPLANATION, MOVABLE, MOVE_COST
 from api.workloads import Workload
 from tests.admission.controllers.test_move_times import TwoRacks
+from tests.admission.engine.forecast.known import CERTAIN
 from tests.builders import NOW
 
 COST = 600
@@ -47,6 +48,7 @@ class ForecastedRacks(TwoRacks):
         kube, recorder = cast("Kube", self), cast("EventRecorder", self)
         views, ledger, queues = cast("Views", view), self.world.ledger, self.world.queues
         self.learned = RunTimeKeeper(kube, recorder, "stowage-system", 300.0, self.clock)
+        self.learned.calibrations = CERTAIN
         self.forecaster = Forecaster(kube, views, ledger, queues, self.learned, ForecastLimits(first=0.0), self.clock)
         self.explainer = Explainer(
             kube,
@@ -98,14 +100,14 @@ class ForecastedRacks(TwoRacks):
 def missed(count: int) -> Calibrations:
     """So many workloads with a topology request started long after the latest start that they had been told."""
     told = StartForecast(NOW - 9000, NOW - 8990, 0.9, True, "cq", NOW - 9000, NOW - 9000, NOW - 8990, NOW - 8990)
-    return reduce(lambda found, number: found.after(NOW - count + number, told), range(count), Calibrations())
+    return reduce(lambda found, number: found.after(NOW - count + number, told), range(count), CERTAIN)
 
 
 async def test_nothing_moves_for_a_gang_that_is_expected_to_start_soon(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("admission.controllers.report.explainer._REST", 0.0)
     racks = ForecastedRacks(SOON)
     await racks.forecast_and_explain()
-    assert racks.says(EXPECTED_START).endswith("with 90% confidence")
+    assert racks.says(EXPECTED_START).endswith("with 99% confidence")
     lost = f"their moves would lose {COST} device-seconds of work, and its wait loses {4 * SOON} at most"
     assert f"ns/mover could leave rack-of-n1/n1 for other places, and stay: {lost}" in racks.says(EXPLANATION)
     assert await racks.play(5) == []
@@ -114,7 +116,7 @@ async def test_nothing_moves_for_a_gang_that_is_expected_to_start_soon(monkeypat
 @pytest.mark.parametrize(
     ("limit", "misses", "told"),
     [
-        pytest.param(LATE, 0, "with 90% confidence", id="late"),
+        pytest.param(LATE, 0, "with 99% confidence", id="late"),
         pytest.param(SOON, 30, "no latest start is known", id="such forecasts have failed"),
     ],
 )
