@@ -10,7 +10,7 @@ else).
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from itertools import chain
@@ -46,6 +46,7 @@ from admission.engine.topology.allocation.audit import differences
 from admission.engine.topology.allocation.capacity import Capacity
 from admission.engine.topology.allocation.entries import Allocation, Slot
 from admission.engine.topology.allocation.footprint import Footprint, SparseAmounts, footprint, free
+from admission.engine.topology.allocation.ranked import RankedAllocations, RankedQueue
 from admission.engine.topology.allocation.simulated_removal import shift, taken
 from admission.engine.topology.flavor_spares import FlavorSpares
 from admission.engine.topology.neighbours.audit import wrong_counts
@@ -84,6 +85,7 @@ class Ledger:
         self._away: frozenset[str] = frozenset()
         self._capacity = Capacity(self.options, self.journal)
         self._allocations = Allocations(self._capacity, self.flavors, self.journal)
+        self._ranked = RankedAllocations()
         self.bound = BoundUsage(self.journal, self.quota, self.usage_by_priority, self.flavors, self._node)
         self.placement = PlacementQueries(self._capacity, self._allocations, self.flavors, self.options, self.journal)
 
@@ -293,6 +295,11 @@ class Ledger:
         """Returns the workloads that are charged to the ClusterQueue, by key; without holds and without workloads in `away`."""
         keys = sorted(self._allocations.by_queue.get(queue, set()) - self._held - self._away)
         return [self._allocations.by_workload[key] for key in keys]
+
+    def ranked(self, queue: str) -> tuple[RankedQueue, Collection[str]]:
+        """Returns the workloads of `charged_to` in the order of evictions, and their keys: the line may hold more."""
+        keys = self._allocations.by_queue.get(queue, set()) - self._held - self._away
+        return self._ranked.of(queue, keys, self._allocations.by_workload, self._allocations.by_queue), keys
 
     def workload(self, key: str) -> Workload | None:
         """Returns the workload that is charged under this key, with its admission."""

@@ -7,10 +7,11 @@ cohort tree. Whether a candidate of another queue may still be evicted after ear
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
-from functools import cached_property
+from functools import cached_property, partial
+from itertools import chain
 
 from admission.engine.decision import PreemptionReason
 from admission.engine.flavors.assign import FlavorAssignment
@@ -20,6 +21,7 @@ from admission.engine.queue.past_usage import PastUsage
 from admission.engine.quota import cohorts
 from admission.engine.quota.cohorts import QuotaNode
 from admission.engine.topology.allocation.entries import Allocation
+from admission.engine.topology.allocation.ranked import Order, RankedAllocation
 
 Needed = frozenset[FlavorResource]
 
@@ -104,10 +106,8 @@ class Candidates:
 
 def rank(context: PreemptionContext, candidate: Candidate) -> tuple[object, ...]:
     """Returns Kueue's sort key: already evicted, other queues, lowest priority, latest quota reservation; then UID and key."""
-    workload = candidate.workload
-    since = context.now if workload.reserved is None else workload.reserved
-    own = candidate.node is context.node
-    return (not workload.evicted, own, workload.priority, -since, workload.uid, workload.key)
+    evicted, *order = _order(context, candidate)
+    return (evicted, candidate.node is context.node, *order)
 
 
 def find(ledger: Ledger, context: PreemptionContext) -> Candidates:
@@ -115,22 +115,107 @@ def find(ledger: Ledger, context: PreemptionContext) -> Candidates:
 
     Under an elastic policy only one of both groups counts (`_sides`).
     """
-    hierarchical: list[Candidate] = []
-    reclaimable: list[Candidate] = []
     others, own = _sides(context)
+    hierarchical: list[_Ranked] = []
+    reclaimable: list[_Ranked] = []
     if others:
         for top, below, advantage in _ancestors_with_advantage(context):
-            found = _of_relatives(ledger, context, top, below, advantage)
-            (hierarchical if advantage else reclaimable).extend(found)
-    parts = (hierarchical, reclaimable, of_own_queue(ledger, context) if own else ())
-    return Candidates(*(tuple(in_order(ledger, context, part)) for part in parts))
+            for node in _beyond_nominal(context, top, below):
+                policy, variants = context.policy.reclaim_within_cohort, partial(_variant, context, advantage)
+                (hierarchical if advantage else reclaimable).append(
+                    _in_queue(ledger, context, node, policy, variants, top)
+                )
+    policy = context.policy.within_cluster_queue
+    mine = [_in_queue(ledger, context, context.node, policy, _within_queue)] if own else []
+    return Candidates(*(_merged(ledger, context, part) for part in (hierarchical, reclaimable, mine)))
+
+
+_Ranked = list[tuple[Order, "Candidate"]]
+
+
+def _in_queue(
+    ledger: Ledger,
+    context: PreemptionContext,
+    node: QuotaNode,
+    policy: str,
+    variants: Callable[[int, int], PreemptionVariant],
+    top: QuotaNode | None = None,
+) -> _Ranked:
+    """Returns the workloads of the queue that policy lets the preemptor evict, in order, each with what orders it.
+
+    `variants` gives the rule by the priorities of the preemptor and of the workload.
+    """
+    if policy == "Never":
+        return []
+    preemptor, (queue, keys) = context.workload, ledger.ranked(node.name)
+    if not queue.plain or preemptor.priority_elsewhere is not None:
+        return _compared_alone(ledger, context, node, policy, variants, top)
+    own = preemptor.lowest_priority
+    line: Iterable[RankedAllocation] = queue.line if policy == "Any" else queue.below(own)
+    if policy == "LowerOrNewerEqualPriority":
+        newer = (each for each in queue.of(own) if preemptor.queued < each.allocation.workload.queued)
+        line = sorted((*line, *newer), key=lambda each: each.order)
+    if any(covers.isdisjoint(context.needed) for covers in queue.covers):
+        line = (each for each in line if not each.covers.isdisjoint(context.needed))
+    reserved, exceeding = bool(ledger.reserved.nodes), ledger.bound.exceeding
+    ranked: _Ranked = []
+    for each in line:
+        if each.key not in keys:
+            continue
+        variant, candidate = variants(own, each.order[1]), each.candidate
+        if reserved or each.key in exceeding:
+            candidate = _candidate(ledger, preemptor, each.allocation, node, variant, top)
+        elif (
+            not isinstance(candidate, Candidate)
+            or candidate.variant is not variant
+            or candidate.node is not node
+            or candidate.top is not top
+        ):
+            candidate = Candidate(each.key, each.allocation.workload, node, each.usage, variant, top)
+            each.candidate = candidate
+        ranked.append((each.order, candidate))
+    return ranked
+
+
+def _compared_alone(
+    ledger: Ledger,
+    context: PreemptionContext,
+    node: QuotaNode,
+    policy: str,
+    variants: Callable[[int, int], PreemptionVariant],
+    top: QuotaNode | None,
+) -> _Ranked:
+    """Does what `_in_queue` does where the order or the priorities are not the same for all preemptors."""
+    ranked: _Ranked = []
+    for allocation in ledger.charged_to(node.name):
+        if allowed(context.workload, allocation.workload, policy) and _uses(allocation, context.needed):
+            variant = variants(*compared_priorities(context.workload, allocation.workload))
+            candidate = _candidate(ledger, context.workload, allocation, node, variant, top)
+            ranked.append((_order(context, candidate), candidate))
+    return sorted(ranked, key=lambda each: each[0])
+
+
+def _merged(ledger: Ledger, context: PreemptionContext, parts: Sequence[_Ranked]) -> tuple[Candidate, ...]:
+    """Returns the candidates of several queues in order."""
+    ranked = parts[0] if len(parts) == 1 else sorted(chain.from_iterable(parts), key=lambda each: each[0])
+    return tuple(_by_usage(ledger, context, [candidate for _, candidate in ranked]))
+
+
+def _order(context: PreemptionContext, candidate: Candidate) -> Order:
+    """Returns what orders the candidates of other queues, and of the preemptor's own queue, among themselves."""
+    workload = candidate.workload
+    since = context.now if workload.reserved is None else workload.reserved
+    return not workload.evicted, workload.priority, -since, workload.uid, workload.key
 
 
 def in_order(ledger: Ledger, context: PreemptionContext, some: Iterable[Candidate]) -> list[Candidate]:
     """Returns the candidates by `rank`. Where past usage orders a ClusterQueue, those of its LocalQueue with most usage come
     first (cycle.md 4.8): they keep the places of all its candidates, since usage says nothing about other ClusterQueues.
     """
-    ranked = sorted(some, key=lambda one: rank(context, one))
+    return _by_usage(ledger, context, sorted(some, key=lambda one: rank(context, one)))
+
+
+def _by_usage(ledger: Ledger, context: PreemptionContext, ranked: list[Candidate]) -> list[Candidate]:
     if (past := context.past) is None:
         return ranked
     places: dict[tuple[str, bool], list[int]] = {}
@@ -222,15 +307,6 @@ def _covers(node: QuotaNode, left: dict[FlavorResource, int]) -> bool:
     return fits
 
 
-def _of_relatives(
-    ledger: Ledger, context: PreemptionContext, top: QuotaNode, below: QuotaNode | None, advantage: bool
-) -> Iterator[Candidate]:
-    for node in _beyond_nominal(context, top, below):
-        for allocation in ledger.charged_to(node.name):
-            if (variant := _variant(context, allocation, advantage)) is not None:
-                yield _candidate(ledger, context.workload, allocation, node, variant, top)
-
-
 def _beyond_nominal(context: PreemptionContext, cohort: QuotaNode, skip: QuotaNode | None) -> Iterator[QuotaNode]:
     """Yields the queues below the cohort that exceed their quota, reached through cohorts that exceed theirs."""
     for child in cohort.cohorts:
@@ -241,18 +317,19 @@ def _beyond_nominal(context: PreemptionContext, cohort: QuotaNode, skip: QuotaNo
             yield queue
 
 
-def _variant(context: PreemptionContext, allocation: Allocation, advantage: bool) -> PreemptionVariant | None:
-    workload, policy = allocation.workload, context.policy
-    if not _uses(allocation, context.needed) or not allowed(context.workload, workload, policy.reclaim_within_cohort):
-        return None
+def _variant(context: PreemptionContext, advantage: bool, own: int, other: int) -> PreemptionVariant:
+    """Returns the rule for a workload of another queue, by the priorities of the preemptor and of that workload."""
     if advantage:
         return PreemptionVariant.HIERARCHICAL_RECLAIM
-    threshold = policy.borrow_threshold
-    own, other = compared_priorities(context.workload, workload)
+    threshold = context.policy.borrow_threshold
     if not context.may_borrow or other >= own:
         return PreemptionVariant.RECLAIM_WITHOUT_BORROWING
     above = threshold is not None and other > threshold
     return PreemptionVariant.RECLAIM_WITHOUT_BORROWING if above else PreemptionVariant.RECLAIM_WHILE_BORROWING
+
+
+def _within_queue(_own: int, _other: int) -> PreemptionVariant:
+    return PreemptionVariant.WITHIN_CLUSTER_QUEUE
 
 
 def _of_queue(

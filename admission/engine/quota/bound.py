@@ -15,7 +15,7 @@ and can be reverted (journal.py). Called by ledger.py.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Final
@@ -276,6 +276,11 @@ class BoundUsage:
         """Returns what the workload's bound pods are charged beyond its reservation."""
         found = self._excess.get(key)
         return _NOTHING if found is None else found.amounts
+
+    @property
+    def exceeding(self) -> Collection[str]:
+        """The workloads whose bound pods are charged beyond their reservation."""
+        return self._excess.keys()
 
     def payer_of(self, key: str) -> Payer | None:
         """Returns who pays for the workload's bound pods, or None."""

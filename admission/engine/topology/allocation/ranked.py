@@ -1,0 +1,114 @@
+"""The admitted workloads of each ClusterQueue in the order in which they would be evicted, kept from question to question.
+
+Searches for victims ask for them several times for each preemptor. Each question compares the workloads of the queue with
+those of the question before, and only what is new is sorted in; so nothing has to be told what changed, also by a trial or its
+end.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from itertools import chain
+from operator import attrgetter
+
+from admission.engine.model import FlavorResource
+from admission.engine.topology.allocation.entries import Allocation
+
+Order = tuple[bool, int, float, str, str]
+"""Evicted already (False) or not, lowest priority, seconds since 1970 at which it reserved quota (latest first), UID, key."""
+
+_order = attrgetter("order")
+
+
+@dataclass(slots=True, eq=False)
+class RankedAllocation:
+    """An admitted workload: its place in the order, what it is charged, and of which flavors it has any resource.
+
+    `candidate` is for the search for victims, which keeps there what it made of the workload.
+    """
+
+    key: str
+    allocation: Allocation
+    order: Order
+    usage: dict[FlavorResource, int]
+    covers: frozenset[FlavorResource]
+    candidate: object | None = None
+
+
+def _ranked(key: str, allocation: Allocation) -> RankedAllocation:
+    workload, admission = allocation.workload, allocation.admission
+    order = not workload.evicted, workload.lowest_priority, -(workload.reserved or 0.0), workload.uid, key
+    covers = frozenset((flavor, resource) for got in admission.pod_sets for resource, flavor in got.flavors.items())
+    return RankedAllocation(key, allocation, order, admission.usage(), covers)
+
+
+@dataclass(slots=True, eq=False)
+class RankedQueue:
+    """The workloads of one ClusterQueue in order.
+
+    `plain` is False if some of them have an order of their own for each preemptor: their reservation has no time yet, or
+    their priority depends on the namespace. `covers` are the sets of flavors and resources that some of them have.
+    """
+
+    line: list[RankedAllocation] = field(default_factory=list)
+    plain: bool = True
+    covers: set[frozenset[FlavorResource]] = field(default_factory=set)
+    _by_key: dict[str, RankedAllocation] = field(default_factory=dict)
+
+    def update(self, keys: Collection[str], by_workload: Mapping[str, Allocation]) -> None:
+        """Makes `line` hold all workloads of these keys; it may hold others that are gone."""
+        by_key, changed = self._by_key, list[str]()
+        for key in keys:
+            ranked = by_key.get(key)
+            if ranked is None or ranked.allocation is not by_workload[key]:
+                changed.append(key)
+        if not changed and len(by_key) <= 2 * len(keys):
+            return
+        if len(by_key) + len(changed) > 2 * len(keys):
+            by_key = self._by_key = {key: by_key[key] for key in keys if key in by_key}
+        for key in changed:
+            by_key[key] = _ranked(key, by_workload[key])
+        self.line = [each for each in self.line if by_key.get(each.key) is each]
+        self.line += [by_key[key] for key in changed]
+        self.line.sort(key=_order)
+        workloads = [each.allocation.workload for each in self.line]
+        self.plain = all(one.reserved is not None and one.priority_elsewhere is None for one in workloads)
+        self.covers = {each.covers for each in self.line}
+
+    def below(self, priority: int) -> list[RankedAllocation]:
+        """Returns those of a lower priority, in order."""
+        return list(chain.from_iterable(self.line[start:end] for start, end in self._runs(None, priority)))
+
+    def of(self, priority: int) -> list[RankedAllocation]:
+        """Returns those of this priority, in order."""
+        return list(chain.from_iterable(self.line[start:end] for start, end in self._runs(priority, priority + 1)))
+
+    def _runs(self, least: int | None, end: int) -> list[tuple[int, int]]:
+        line = self.line
+        return [
+            (
+                bisect_left(line, (waits,) if least is None else (waits, least), key=_order),
+                bisect_left(line, (waits, end), key=_order),
+            )
+            for waits in (False, True)
+        ]
+
+
+class RankedAllocations:
+    """The workloads of all queues that were asked about."""
+
+    def __init__(self) -> None:
+        self._queues: dict[str, RankedQueue] = {}
+
+    def of(
+        self, queue: str, keys: Collection[str], by_workload: Mapping[str, Allocation], queues: Collection[str]
+    ) -> RankedQueue:
+        """Returns the workloads of the queue, in order: all of `keys`, and maybe more. `queues` are those with workloads."""
+        ranked = self._queues.get(queue)
+        if ranked is None:
+            self._queues = {name: each for name, each in self._queues.items() if name in queues}
+            ranked = self._queues[queue] = RankedQueue()
+        ranked.update(keys, by_workload)
+        return ranked
