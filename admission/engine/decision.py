@@ -17,7 +17,7 @@ from admission.engine.reasons import Reason
 @dataclass(frozen=True, slots=True)
 class Exclusions:
     """Why nodes were excluded: the number of nodes by node selector, affinity, volumes, taint, pod term, and scarcest
-    resource.
+    resource. Of the taints those that exclude most; `more_taints` others exclude `beyond` nodes.
     """
 
     total_nodes: int = 0
@@ -28,6 +28,8 @@ class Exclusions:
     taints: Mapping[str, int] = field(default_factory=dict)
     pods: Mapping[str, int] = field(default_factory=dict)
     resources: Mapping[str, int] = field(default_factory=dict)
+    more_taints: int = 0
+    beyond: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,9 +1,10 @@
-"""Cycles that took long: fair sharing of many queues, and very many LocalQueues of one queue.
+"""Cycles that took long: fair sharing of many queues, very many LocalQueues of one queue, very many taints.
 
     python -m tests.bench long-cycles [--only PART] [--top N]
 
 *fair*: the queues of one cohort borrow; one cycle of 64 decisions, with 100 and 300 queues, and 300 at depth 3. *usage*: one
-ClusterQueue with admission fair sharing and 5,000 LocalQueues. CPU milliseconds; with `--top`, lines of a profile.
+ClusterQueue with admission fair sharing and 5,000 LocalQueues. *taints*: the nodes have 1,000 and 10,000 different taints, and
+64 workloads tolerate none. CPU milliseconds; with `--top`, lines of a profile.
 """
 
 from __future__ import annotations
@@ -14,20 +15,26 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from admission.engine.cycle.decide import decide
+from admission.engine.ledger import Ledger
 from admission.engine.model import (
+    HOSTNAME_LABEL,
     ClusterQueue,
     Cohort,
+    Flavor,
     FlavorQuotas,
+    Node,
     PodSet,
     PreemptionPolicy,
     Quota,
     ResourceGroup,
+    Taint,
     Workload,
 )
 from admission.engine.queue.past_usage import UsageRules
+from admission.engine.queue.queues import PendingQueues
 from admission.engine.quota.fairness import FairSharingRules
 from admission.engine.scheduler_state import SchedulerState
-from tests.bench.cycle import GPU, NOW, cluster, timed
+from tests.bench.cycle import GPU, NOW, RACK, cluster, timed
 from tests.bench.cycle import gang as racked
 
 DECISIONS = 64
@@ -71,6 +78,21 @@ def usage(local_queues: int) -> SchedulerState:
     return state
 
 
+def taints(kinds: int) -> SchedulerState:
+    """At least a thousand nodes, each with one of so many taints."""
+    state = SchedulerState(Ledger(), PendingQueues())
+    state.apply(Flavor("gpu", {}, topology="default", levels=(RACK, HOSTNAME_LABEL)))
+    for index in range(max(1000, kinds)):
+        name = f"node-{index:05d}"
+        labels = {RACK: f"rack-{index // 16:04d}", HOSTNAME_LABEL: name}
+        repels = Taint(key=f"team-{index % kinds:05d}", value="only", effect="NoSchedule")
+        state.apply(Node(name, labels, {"cpu": 96_000, GPU: 8, "pods": 110}, taints=(repels,)))
+    state.apply(_queue("q", 100_000, None))
+    for at in range(DECISIONS):
+        state.apply(racked(f"ns/w{at:02d}", "q", 1 + at, at))
+    return state
+
+
 def _cycle(state: SchedulerState, sharing: FairSharingRules | None) -> Callable[[], object]:
     return lambda: decide(state.ledger, state.queues, NOW, DECISIONS, sharing)
 
@@ -80,6 +102,8 @@ PARTS: dict[str, Callable[[], Callable[[], object]]] = {
     "fair sharing, 300 queues": lambda: _cycle(fair(300, 1), RULES),
     "fair sharing, 300 queues at depth 3": lambda: _cycle(fair(300, 3), RULES),
     "admission fair sharing, 5,000 LocalQueues": lambda: _cycle(usage(5000), None),
+    "1,000 taints": lambda: _cycle(taints(1000), None),
+    "10,000 taints": lambda: _cycle(taints(10_000), None),
 }
 
 

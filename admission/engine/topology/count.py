@@ -209,6 +209,8 @@ class Counter:
             topology_domain=int(outside),
             volumes=excluded.volumes,
             taints=excluded.taints,
+            more_taints=excluded.more_taints,
+            beyond=excluded.beyond,
             pods=self._near(inside),
             resources=self._short(inside),
         )

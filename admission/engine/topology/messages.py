@@ -65,7 +65,8 @@ def exclusion_text(exclusions: Exclusions) -> str:
     parts += [f"{name}: {count}" for name, count in plain.items() if count]
     if not parts:
         return ""
-    return f". Total nodes: {exclusions.total_nodes}; excluded: {', '.join(sorted(parts))}"
+    more = [f"{exclusions.more_taints} more taints: {exclusions.beyond}"] if exclusions.more_taints else []
+    return f". Total nodes: {exclusions.total_nodes}; excluded: {', '.join([*sorted(parts), *more])}"
 
 
 def _repels(text: str) -> str:

@@ -15,6 +15,7 @@ from itertools import repeat
 from typing import Final
 
 import numpy as np
+from cachetools import LRUCache
 
 from admission.engine.model import (
     RESERVED_EFFECT,
@@ -36,6 +37,10 @@ _NAME_FIELD = "metadata.name"
 _INTEGER = re.compile(r"[+-]?0{0,1000}[0-9]{1,19}")
 _CANONICAL = re.compile(r"0|-?[1-9][0-9]{0,18}")
 _INT64 = range(-(2**63), 2**63)
+_TOLD: Final = 16
+"""So many taints are told by name: messages of thousands would be longer than a status may be."""
+_TOLERATIONS: Final = 16
+"""Distinct tolerations for which the result of each combination of taints is kept."""
 _STEP = 1024
 """The rows that `Matcher.prepare` reads in one step, of about a millisecond."""
 
@@ -69,6 +74,10 @@ class Excluded:
     selector: int
     affinity: int
     volumes: int = 0
+    more_taints: int = 0
+    """How many further taints there are, which exclude fewest rows."""
+    beyond: int = 0
+    """The number of rows that these exclude."""
 
 
 def taint_text(taint: Taint) -> str:
@@ -115,6 +124,35 @@ def untolerated(
         elif taint.effect in _REPELLING and not any(tolerates(toleration, taint) for toleration in tolerations):
             return taint
     return None
+
+
+class _Blocked:
+    """Which combinations of taints keep pods with some tolerations away, and by which taint.
+
+    `tolerant` is True for a combination that does not. `kind` has for each other one the number of its first untolerated taint
+    among `texts`, which are sorted.
+    """
+
+    def __init__(self, combinations: Iterable[tuple[Taint, ...]], wants: Wants) -> None:
+        first = [untolerated(taints, wants.tolerations, wants.reservations) for taints in combinations]
+        texts = ["" if taint is None else taint_text(taint) for taint in first]
+        self.texts = sorted(set(texts) - {""})
+        numbers = {text: number for number, text in enumerate(self.texts)}
+        self.tolerant: Bools = np.array([taint is None for taint in first], dtype=np.bool_)
+        self.kind: Ints = np.array([numbers.get(text, len(numbers)) for text in texts], dtype=np.int64)
+
+    def most(self, classes: Ints) -> tuple[dict[str, int], int, int]:
+        """Returns how many of the rows of these combinations each taint excludes, of the taints that exclude most; of the
+        others their number, and how many rows they exclude.
+        """
+        counts = np.bincount(self.kind[classes], minlength=len(self.texts) + 1)[:-1]
+        order = np.argsort(-counts, kind="stable")[: np.count_nonzero(counts)]
+        beyond = int(counts[order[_TOLD:]].sum())
+        return (
+            {self.texts[number]: int(counts[number]) for number in order[:_TOLD].tolist()},
+            max(0, len(order) - _TOLD),
+            beyond,
+        )
 
 
 class _LabelColumn:
@@ -190,6 +228,7 @@ class Matcher:
         self.changes = 0
         self._nodes: list[Node | None] = []
         self._taint_ids: dict[tuple[Taint, ...], int] = {(): 0}
+        self._known: LRUCache[tuple[tuple[Toleration, ...], tuple[str, ...] | None], _Blocked] = LRUCache(_TOLERATIONS)
         self._tainted = 0
         self._taint_class: Ints = np.zeros(16, dtype=np.int64)
         self._columns: dict[str, _LabelColumn] = {}
@@ -242,21 +281,17 @@ class Matcher:
 
     def excluded(self, wants: Wants, size: int, alive: Bools) -> Excluded:
         """Returns how many live rows each test excludes; a row counts under the first test that it fails."""
-        left, taints = alive, self._blocking(wants)
-        counts: dict[str, int] = {}
+        left, counts, more, beyond = alive, dict[str, int](), 0, 0
         if self._tainted:
-            classes = self._taint_class[:size]
-            per_class = np.bincount(classes[left], minlength=len(taints)).tolist()
-            for taint, number in zip(taints, per_class, strict=True):
-                if taint is not None and number:
-                    text = taint_text(taint)
-                    counts[text] = counts.get(text, 0) + number
-            left = left & self._tolerant(taints)[classes]
+            blocked, classes = self._blocked(wants), self._taint_class[:size]
+            counts, more, beyond = blocked.most(classes[left])
+            left = left & blocked.tolerant[classes]
         numbers: list[int] = []
         for part in (self._selected(wants, size), self._attracted(wants, size), self._reached(wants, size)):
             numbers.append(0 if part is None else int(np.count_nonzero(left & ~part)))
             left = left if part is None else left & part
-        return Excluded(counts, *numbers)
+        selector, affinity, volumes = numbers
+        return Excluded(counts, selector, affinity, volumes, more, beyond)
 
     def scores(self, wants: Wants, size: int) -> Ints:
         """Returns the sum of the weights of the matching preferred terms, by row."""
@@ -267,18 +302,19 @@ class Matcher:
 
     # ---- the tests
 
-    def _blocking(self, wants: Wants) -> list[Taint | None]:
-        """Returns the first untolerated taint of each combination of taints."""
-        return [untolerated(taints, wants.tolerations, wants.reservations) for taints in self._taint_ids]
-
-    @staticmethod
-    def _tolerant(blocking: Sequence[Taint | None]) -> Bools:
-        return np.array([taint is None for taint in blocking], dtype=np.bool_)
+    def _blocked(self, wants: Wants) -> _Blocked:
+        """Returns which combinations of taints keep these pods away."""
+        key = wants.tolerations, wants.reservations
+        known = self._known.get(key)
+        if known is None or len(known.kind) < len(self._taint_ids):
+            known = self._known[key] = _Blocked(self._taint_ids, wants)
+        return known
 
     def _tolerated(self, wants: Wants, size: int) -> Bools | None:
         if not self._tainted:
             return None
-        return self._tolerant(self._blocking(wants))[self._taint_class[:size]]
+        tolerated: Bools = self._blocked(wants).tolerant[self._taint_class[:size]]
+        return tolerated
 
     def _selected(self, wants: Wants, size: int) -> Bools | None:
         mask: Bools | None = None

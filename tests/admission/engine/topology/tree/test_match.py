@@ -139,3 +139,28 @@ def test_each_excluded_node_counts_at_its_first_test() -> None:
     )
     excluded = matcher.excluded(wants, 5, np.ones(5, dtype=np.bool_))
     assert (dict(excluded.taints), excluded.selector, excluded.affinity) == ({"hard=1:NoSchedule": 3}, 1, 1)
+
+
+def test_of_very_many_taints_those_that_exclude_most_nodes_are_told() -> None:
+    matcher = Matcher()
+    for row in range(100):
+        key = "many" if row < 3 else f"team-{row:03}"
+        matcher.set(row, Node(f"n{row}", {}, {}, taints=(Taint(key=key, effect=NO),)))
+    alive = np.ones(100, dtype=np.bool_)
+    excluded = matcher.excluded(Wants(), 100, alive)
+    assert dict(excluded.taints) == {"many:NoSchedule": 3, **{f"team-{row:03}:NoSchedule": 1 for row in range(3, 18)}}
+    assert (excluded.more_taints, excluded.beyond) == (82, 82)
+    anything = Wants((Toleration(operator="Exists"),))
+    assert not matcher.excluded(anything, 100, alive).taints
+
+
+def test_a_taint_that_comes_after_a_look_counts() -> None:
+    matcher, alive = Matcher(), np.ones(2, dtype=np.bool_)
+    for row in range(2):
+        matcher.set(row, Node(f"n{row}", {}, {}, taints=(Taint(key="old", effect=NO),)))
+    assert dict(matcher.excluded(Wants(), 2, alive).taints) == {"old:NoSchedule": 2}
+    matcher.set(1, Node("n1", {}, {}, taints=(Taint(key="new", effect=NO),)))
+    assert dict(matcher.excluded(Wants(), 2, alive).taints) == {"old:NoSchedule": 1, "new:NoSchedule": 1}
+    mask = matcher.feasible(Wants((Toleration(key="new", operator="Exists"),)), 2)
+    assert mask is not None
+    assert mask.tolist() == [False, True]
