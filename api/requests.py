@@ -11,7 +11,7 @@ Three annotations of Stowage apply to both: `placement-constraints` (language in
 those that request a topology.
 
 Pure. The webhook calls it to decide whether a topology is requested, the job adapters to build pod sets. Levels and
-combinations are validated in admission/webhook/annotations.py; here only unreadable values are errors.
+combinations are validated in admission/webhook/rules/annotations.py; here only unreadable values are errors.
 """
 
 from __future__ import annotations

@@ -53,8 +53,8 @@ def referenced_rules() -> str:
 def webhooks(text: str) -> str:
     """Returns JobSet's webhook entries twice: with a rule for each declared kind, and without rules.
 
-    The webhook process writes rules into the latter for kinds of JobKinds (admission/webhook/declared_rules.py). The entry
-    for unmanaged kinds comes last.
+    The webhook process writes rules into the latter for kinds of JobKinds (admission/webhook/kinds/declared_rules.py). The
+    entry for unmanaged kinds comes last.
     """
     head, _, rest = text.partition(BEGIN)
     entries = re.split(r"(?m)^(?=  - name: )", head + rest.partition(END)[2])

@@ -26,7 +26,7 @@ import admission.capacity_metrics
 import admission.metrics
 import admission.queue_metrics
 import admission.serving.metrics
-import admission.webhook.metrics
+import admission.webhook.server.metrics
 import admission.workload_metrics
 import ungater.metrics
 from admission.cli.main import app as stowage
@@ -59,7 +59,7 @@ METRIC_MODULES = (
     admission.workload_metrics,
     admission.queue_metrics,
     admission.serving.metrics,
-    admission.webhook.metrics,
+    admission.webhook.server.metrics,
     ungater.metrics,
 )
 SIGNS = {"Ge": "≥", "Gt": ">", "Le": "≤", "Lt": "<"}

@@ -1,17 +1,15 @@
 """The admission webhook: completes and validates objects before they are stored. It is stateless, so every replica answers.
 
-Read in this order: `review` (one AdmissionReview in, one response out) and `endpoints` (the kinds, and the rules of each).
+Read in this order: `server/review` (one AdmissionReview in, one response out) and `endpoints` (the kinds and their rules).
 
-        jobs, defaults           what all kinds of job have in common; job, jobset: the kinds; template: their pod templates
-        annotations              topology requests; placement_annotations: constraints, relaxation, profile, backfill
-    pod, gangs, gang_pods    plain pods; gangs, Sakkara groups, and their pods; placement: topology requests of both
-        deployment, sets         a Deployment's pods; StatefulSets and LeaderWorkerSets (statefulset, leaderworkerset)
-        workloads, pods          Workloads, their pod templates, their status (workload_status); gates: admission gates
-        queues, flavors, elastic queues and cohorts; flavors and topologies; elastic quotas
-        fields, formats          errors in the API server's wording; names, selectors, taints
-        owners, notices          owners that are read from the API server; the event on an object of an unmanaged kind
-        rules, lookups           the enabled rules (from the settings); the cached objects; patch: the response's JSON patch
+    rules/                   what all rules share: errors, formats, topology requests, defaults of a managed job
+    guards/                  what nobody may change who did not write it: marks, owners, parts of jobs, starts
+    kinds/                   the rules of each kind
+    endpoints, rights        each kind with its rules; the rights that some changes need
+    owner_reads, notices     owners that are read from the API server; the event on an object of an unmanaged kind
+    server/                  the HTTPS server
+    app                      builds the process
 
-All of these are pure, and so is `conversion`, which converts objects between versions. `app` builds the process,
-and `server` answers requests; `admission.serving` keeps its connections and its certificate.
+All but `app`, `owner_reads` and `server/` are pure, and so are `server/review`, `server/patch` and `server/conversion`.
+`admission.serving` keeps the connections and the certificate.
 """

@@ -22,15 +22,15 @@ from admission.serving.certificates import (
 )
 from admission.serving.tls import Serving
 from admission.settings import AdmissionSettings, WebhookSection
-from admission.webhook.declared_rules import DeclaredRules
-from admission.webhook.gang_pods import gang_keys, read_member
-from admission.webhook.handlers import Handlers
-from admission.webhook.lookups import Lookups
-from admission.webhook.metrics import count_review
+from admission.webhook.guards.owners import Owners
+from admission.webhook.kinds.declared_rules import DeclaredRules
 from admission.webhook.notices import Notices
-from admission.webhook.owners import Owners
-from admission.webhook.rules import webhook_rules
-from admission.webhook.server import serving
+from admission.webhook.rules.gang_pods import gang_keys, read_member
+from admission.webhook.rules.lookups import Lookups
+from admission.webhook.rules.review_rules import webhook_rules
+from admission.webhook.server.handlers import Handlers
+from admission.webhook.server.metrics import count_review
+from admission.webhook.server.server import serving
 from api.admission_checks import AdmissionCheck
 from api.elastic import ElasticQuota, SigsElasticQuota
 from api.kube.access import Access, Permissions

@@ -22,34 +22,25 @@ from admission.integrations.registry import KINDS, GroupKind
 from admission.integrations.scaled import ScaledSet
 from admission.integrations.sets import SCALED
 from admission.integrations.unmanaged import group_kind, notice
-from admission.webhook import (
-    defaults,
+from admission.webhook.guards import kept, marked_pods, marks, owners, parts, reserved_queues, starts
+from admission.webhook.kinds import (
     deployment,
     elastic,
     flavors,
-    gangs,
-    jobs,
-    kept,
     leaderworkerset,
-    marked_pods,
-    marks,
-    owners,
-    parts,
-    placement,
     pod,
     queues,
-    reserved_queues,
     scaled,
-    starts,
     statefulset,
     workloads,
 )
-from admission.webhook.declared import kind_of
-from admission.webhook.fields import Errors, FieldPath, forbidden, invalid
-from admission.webhook.job import JOB
-from admission.webhook.jobset import JOBSET
-from admission.webhook.lookups import Lookups
-from admission.webhook.rules import ReviewRules
+from admission.webhook.kinds.declared import kind_of
+from admission.webhook.kinds.job import JOB
+from admission.webhook.kinds.jobset import JOBSET
+from admission.webhook.rules import defaults, gangs, jobs, placement
+from admission.webhook.rules.fields import Errors, FieldPath, forbidden, invalid
+from admission.webhook.rules.lookups import Lookups
+from admission.webhook.rules.review_rules import ReviewRules
 from api.kube import resources
 from api.kube.access import Right
 from api.kube.resources import Resource

@@ -12,8 +12,8 @@ from typing import Final
 
 from admission.integrations.unmanaged import REASON, notice
 from admission.webhook.endpoints import Request
-from admission.webhook.formats import label_value_faults, subdomain_faults
-from admission.webhook.lookups import Lookups
+from admission.webhook.rules.formats import label_value_faults, subdomain_faults
+from admission.webhook.rules.lookups import Lookups
 from api.kube.client import Kube
 from api.kube.events import WARNING, EventRecorder, ObjectRef
 from api.names import QUEUE_NAME_LABEL

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from admission.integrations.registry import KINDS
-from admission.webhook import jobs, marks, owners
 from admission.webhook.endpoints import CREATE, NOTICE_UNMANAGED, PATHS, UPDATE, Request, endpoint_of
-from admission.webhook.rules import ReviewRules
+from admission.webhook.guards import marks, owners
+from admission.webhook.rules import jobs
+from admission.webhook.rules.review_rules import ReviewRules
 from api.kube import resources
 
 

@@ -12,9 +12,9 @@ from typing import Final
 
 from admission.integrations.registry import KINDS
 from admission.webhook.endpoints import PATHS, UPDATE, Request, endpoint_of
-from admission.webhook.lookups import Lookups
-from admission.webhook.owners import ControllerRef, claim
-from admission.webhook.rules import ReviewRules
+from admission.webhook.guards.owners import ControllerRef, claim
+from admission.webhook.rules.lookups import Lookups
+from admission.webhook.rules.review_rules import ReviewRules
 from api.kube.access import Right
 from api.kube.resources import PODS, WORKLOADS
 

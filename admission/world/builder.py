@@ -14,8 +14,8 @@ from typing import Any
 import msgspec
 
 from admission.controllers.pods.sakkara_groups import group_key
-from admission.webhook.fields import aggregate
-from admission.webhook.workload_status import reclaimable_errors
+from admission.webhook.kinds.workload_status import reclaimable_errors
+from admission.webhook.rules.fields import aggregate
 from admission.world import pod_units, sets, template_pods
 from admission.world.api_defaults import arrive_at_once, as_created, settle_namespace, settle_node
 from admission.world.documents import Document

@@ -18,13 +18,13 @@ from admission.integrations.base import JobIntegration
 from admission.integrations.gang import names_gang
 from admission.integrations.registry import KINDS
 from admission.integrations.sets import SCALED
-from admission.webhook import owners
 from admission.webhook.endpoints import CREATE, ENDPOINTS, Request, declared_endpoint
-from admission.webhook.fields import aggregate
-from admission.webhook.gang_pods import GangPod
-from admission.webhook.jobs import is_part
-from admission.webhook.lookups import Lookups
-from admission.webhook.rules import ReviewRules
+from admission.webhook.guards import owners
+from admission.webhook.rules.fields import aggregate
+from admission.webhook.rules.gang_pods import GangPod
+from admission.webhook.rules.jobs import is_part
+from admission.webhook.rules.lookups import Lookups
+from admission.webhook.rules.review_rules import ReviewRules
 from api.duration import seconds
 from api.errors import InvalidObject, StowageError
 from api.kube.resources import PODS, Resource

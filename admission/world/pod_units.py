@@ -24,8 +24,8 @@ from admission.integrations.pod import QueuedPod, QueuedPodReader
 from admission.integrations.podgroup import PodUnit
 from admission.integrations.registry import KINDS
 from admission.integrations.sets import all_sets
-from admission.webhook import gangs
-from admission.webhook.gang_pods import GangPod, read_member
+from admission.webhook.rules import gangs
+from admission.webhook.rules.gang_pods import GangPod, read_member
 from admission.world.documents import Document
 from admission.world.jobs import NotManaged
 from admission.world.objects import Objects

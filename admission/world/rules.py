@@ -16,7 +16,7 @@ from admission.engine.queue.past_usage import UsageRules
 from admission.engine.quota.charging import PLAIN, ResourceRules
 from admission.engine.quota.fairness import FairSharingRules
 from admission.settings import AdmissionSettings
-from admission.webhook.rules import ReviewRules, webhook_rules
+from admission.webhook.rules.review_rules import ReviewRules, webhook_rules
 from api.pods import Namespace
 from api.sakkara import TOPOLOGY_NAMESPACE
 

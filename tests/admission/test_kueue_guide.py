@@ -17,8 +17,8 @@ from admission.controllers.state.actions import PatchWorkload
 from admission.engine import convert_queues
 from admission.integrations.declared import DeclaredJob
 from admission.integrations.registry import BY_FRAMEWORK
-from admission.webhook import jobs
-from admission.webhook.rules import ReviewRules
+from admission.webhook.rules import jobs
+from admission.webhook.rules.review_rules import ReviewRules
 from api import queues
 from api.errors import InvalidObject
 from api.kube.client import Kube

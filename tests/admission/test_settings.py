@@ -17,7 +17,7 @@ from admission.engine.queue.past_usage import UsageRules
 from admission.engine.quota.fairness import FairSharingRules, FairStrategy
 from admission.integrations.owners import managed_kinds
 from admission.settings import AdmissionSettings
-from admission.webhook.rules import webhook_rules
+from admission.webhook.rules.review_rules import webhook_rules
 from api.kube.environment import faults
 from api.kube.resources import NOT_MANAGED
 from api.kube.unsupported_keys import INSTEAD, MANAGED_FRAMEWORKS

@@ -10,11 +10,11 @@ from msgspec import structs
 
 from admission.integrations.base import JobIntegration
 from admission.webhook.endpoints import CREATE, Request, RequestUser
-from admission.webhook.lookups import Lookups
 from admission.webhook.owner_reads import needs_ancestors, owner_of_part, owner_to_read
-from admission.webhook.review import review
 from admission.webhook.rights import sufficient_rights
-from admission.webhook.rules import ReviewRules
+from admission.webhook.rules.lookups import Lookups
+from admission.webhook.rules.review_rules import ReviewRules
+from admission.webhook.server.review import review
 from api import names
 from api.kube.resources import PODS
 from tests.attacks.more_pods import SET_RESOURCES, Attempt, Way, path_of, table

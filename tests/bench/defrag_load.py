@@ -24,7 +24,7 @@ from admission.simulation.moves import MakerOf, Moves
 from admission.simulation.result import WaitFigures
 from admission.simulation.run import SimulationOptions, simulate_with
 from admission.simulation.tables import clock
-from admission.webhook.rules import ReviewRules
+from admission.webhook.rules.review_rules import ReviewRules
 from admission.world.documents import Document
 from admission.world.files import from_documents
 from admission.world.rules import WorldRules

@@ -20,10 +20,10 @@ from admission.cli.embedded import EmbeddedCluster, embedded
 from admission.cli.processes import COMMANDS
 from admission.integrations import job, jobset, leaderworkerset, statefulset
 from admission.integrations.registry import DECLARED, FOLDER
-from admission.webhook import job as job_rules
-from admission.webhook import jobset as jobset_rules
-from admission.webhook import leaderworkerset as group_rules
-from admission.webhook import statefulset as set_rules
+from admission.webhook.kinds import job as job_rules
+from admission.webhook.kinds import jobset as jobset_rules
+from admission.webhook.kinds import leaderworkerset as group_rules
+from admission.webhook.kinds import statefulset as set_rules
 from api.job_kinds import JobKind
 from api.kube.resources import JOB_KINDS
 from api.meta import find_condition

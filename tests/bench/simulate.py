@@ -24,7 +24,7 @@ from typing import Any
 from admission.engine.model import PlacementOptions, Profile
 from admission.simulation.result import SimulationResult, figures
 from admission.simulation.run import simulate
-from admission.webhook.rules import ReviewRules
+from admission.webhook.rules.review_rules import ReviewRules
 from admission.world.documents import Document
 from admission.world.files import from_documents
 from admission.world.rules import WorldRules

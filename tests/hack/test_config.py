@@ -16,9 +16,9 @@ import yaml
 from admission.controllers.sakkara.output_record import RECORD, WRITTEN
 from admission.integrations.job_kind_errors import NO_JOBS
 from admission.settings import AdmissionSettings
-from admission.webhook import marks
-from admission.webhook.declared_rules import OPERATIONS
 from admission.webhook.endpoints import MUTATE_DECLARED, MUTATING, NOTICE_UNMANAGED, VALIDATE_DECLARED, VALIDATING
+from admission.webhook.guards import marks
+from admission.webhook.kinds.declared_rules import OPERATIONS
 from api import names
 from api.cel import compile_cel
 from api.cel_authorizer import Authorizer

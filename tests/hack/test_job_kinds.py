@@ -13,7 +13,7 @@ from admission.integrations.owners import is_managed_kind
 from admission.integrations.registry import ADAPTERS, REFERENCED_KINDS
 from admission.settings import AdmissionSettings
 from admission.webhook.endpoints import MUTATE_DECLARED, MUTATING, VALIDATE_DECLARED, VALIDATING
-from admission.webhook.rules import JOB, ReviewRules
+from admission.webhook.rules.review_rules import JOB, ReviewRules
 from admission.world.jobs import job_kinds
 from api.fake.server import FakeServer, FakeSettings
 from api.kube.client import Kube

@@ -9,8 +9,8 @@ import pytest
 
 from admission.integrations.declared import DeclaredJob
 from admission.integrations.job_kind_errors import read
-from admission.webhook.declared import kind_of
-from admission.webhook.rules import ReviewRules
+from admission.webhook.kinds.declared import kind_of
+from admission.webhook.rules.review_rules import ReviewRules
 from api.errors import InvalidObject
 from tests.admission.integrations.test_job_kind_errors import GOOD, POD, Obj
 

@@ -18,10 +18,10 @@ from prometheus_client import REGISTRY
 from admission.serving.certificate_authority import Lifetimes, from_secret, issue, split
 from admission.serving.certificates import CertificateLocations, OwnCertificates, service_names
 from admission.serving.tls import Serving
-from admission.webhook.handlers import Handlers
-from admission.webhook.lookups import Lookups
-from admission.webhook.rules import ReviewRules
-from admission.webhook.server import serving
+from admission.webhook.rules.lookups import Lookups
+from admission.webhook.rules.review_rules import ReviewRules
+from admission.webhook.server.handlers import Handlers
+from admission.webhook.server.server import serving
 from api.errors import Conflict
 from api.fake.server import FakeServer
 from api.kube.client import Kube

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from admission.webhook.lookups import Lookups
+from admission.webhook.rules.lookups import Lookups
 from api import names
 from api.queues import ClusterQueue, LocalQueue
 from api.topology import ResourceFlavor, Topology

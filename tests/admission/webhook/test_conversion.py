@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from admission.webhook.conversion import ConversionLimits, converted
-from admission.webhook.review import BadReview
+from admission.webhook.server.conversion import ConversionLimits, converted
+from admission.webhook.server.review import BadReview
 from api.names import GROUP
 from tests.attacks.flood import CONVERSIONS
 

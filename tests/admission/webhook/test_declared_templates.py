@@ -11,9 +11,9 @@ from admission.integrations.declared import DeclaredJob
 from admission.integrations.job_kind_errors import read
 from admission.integrations.registry import KINDS
 from admission.webhook.endpoints import MUTATE_DECLARED, VALIDATE_DECLARED, Request
-from admission.webhook.lookups import Lookups
-from admission.webhook.review import review
-from admission.webhook.rules import ReviewRules
+from admission.webhook.rules.lookups import Lookups
+from admission.webhook.rules.review_rules import ReviewRules
+from admission.webhook.server.review import review
 from api.names import QUEUE_NAME_LABEL
 from tests.admission.integrations.test_job_kind_errors import GOOD, Obj, crane
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from admission.webhook import elastic
-from admission.webhook.lookups import Lookups
+from admission.webhook.kinds import elastic
+from admission.webhook.rules.lookups import Lookups
 from api import names
 from api.queues import ClusterQueue, LocalQueue
 from tests.admission.webhook.objects import job, lookups

@@ -7,10 +7,11 @@ from typing import Any
 import pytest
 
 from admission.integrations.paths import with_value
-from admission.webhook import jobs, leaderworkerset
-from admission.webhook.annotations import QueueLevels
-from admission.webhook.jobset import JOBSET
-from admission.webhook.rules import ReviewRules
+from admission.webhook.kinds import leaderworkerset
+from admission.webhook.kinds.jobset import JOBSET
+from admission.webhook.rules import jobs
+from admission.webhook.rules.annotations import QueueLevels
+from admission.webhook.rules.review_rules import ReviewRules
 from api import names
 
 Obj = dict[str, Any]

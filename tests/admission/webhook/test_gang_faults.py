@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 from admission.integrations import gang as dialects
-from admission.webhook import gangs, pod
-from admission.webhook.lookups import Lookups
-from admission.webhook.rules import ReviewRules
+from admission.webhook.kinds import pod
+from admission.webhook.rules import gangs
+from admission.webhook.rules.lookups import Lookups
+from admission.webhook.rules.review_rules import ReviewRules
 from api import names
 
 LONG = "a" * 254

@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 
 from admission.integrations.gang import PodGang, from_text
-from admission.webhook import gangs, pod
-from admission.webhook.gang_pods import gang_keys, read_member
-from admission.webhook.lookups import Lookups
-from admission.webhook.rules import ReviewRules
+from admission.webhook.kinds import pod
+from admission.webhook.rules import gangs
+from admission.webhook.rules.gang_pods import gang_keys, read_member
+from admission.webhook.rules.lookups import Lookups
+from admission.webhook.rules.review_rules import ReviewRules
 from api import names
 
 NAMED = {names.GANG_NAME: "g", names.GANG_MINIMUM: "2"}

@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from admission.webhook.annotations import QueueLevels
-from admission.webhook.defaults import set_defaults
-from admission.webhook.fields import Errors
-from admission.webhook.job import JOB
-from admission.webhook.jobs import ReviewedKind, queue_levels, validate_create, validate_update
-from admission.webhook.jobset import JOBSET
-from admission.webhook.lookups import Lookups
-from admission.webhook.rules import ReviewRules
+from admission.webhook.kinds.job import JOB
+from admission.webhook.kinds.jobset import JOBSET
+from admission.webhook.rules.annotations import QueueLevels
+from admission.webhook.rules.defaults import set_defaults
+from admission.webhook.rules.fields import Errors
+from admission.webhook.rules.jobs import ReviewedKind, queue_levels, validate_create, validate_update
+from admission.webhook.rules.lookups import Lookups
+from admission.webhook.rules.review_rules import ReviewRules
 from api import names
 from tests.admission.webhook.objects import BLOCK, QUEUE, RACK, job, jobset, lookups
 

@@ -12,9 +12,9 @@ from admission.integrations.paths import value_at, with_value
 from admission.integrations.podset import PodSetInfo
 from admission.integrations.registry import ADAPTERS
 from admission.webhook.endpoints import UPDATE, Request, endpoint_of
-from admission.webhook.lookups import Lookups
-from admission.webhook.review import decode, review
-from admission.webhook.rules import ReviewRules
+from admission.webhook.rules.lookups import Lookups
+from admission.webhook.rules.review_rules import ReviewRules
+from admission.webhook.server.review import decode, review
 from api.names import REQUIRE_TOPOLOGY
 from tests.admission.integrations.samples import merged, sample
 from tests.admission.webhook.test_review import body

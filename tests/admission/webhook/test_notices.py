@@ -12,10 +12,10 @@ import pytest
 
 from admission.integrations.unmanaged import notice
 from admission.webhook.endpoints import NOTICE_UNMANAGED
-from admission.webhook.lookups import Lookups
 from admission.webhook.notices import Notices, reference
-from admission.webhook.review import decode, review
-from admission.webhook.rules import ReviewRules
+from admission.webhook.rules.lookups import Lookups
+from admission.webhook.rules.review_rules import ReviewRules
+from admission.webhook.server.review import decode, review
 from api.fake.server import FakeServer
 from api.kube.client import Kube
 from api.kube.resources import EVENTS, NAMESPACES

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from admission.webhook import flavors, queues, workloads
-from admission.webhook.rules import ReviewRules
+from admission.webhook.kinds import flavors, queues, workloads
+from admission.webhook.rules.review_rules import ReviewRules
 from api.names import HOSTNAME_LABEL
 from tests.admission.webhook.objects import BLOCK, RACK
 from tests.admission.webhook.test_jobs import lines

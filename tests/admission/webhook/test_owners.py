@@ -9,10 +9,10 @@ import msgspec
 import pytest
 from msgspec import structs
 
-from admission.webhook.lookups import Lookups
 from admission.webhook.owner_reads import owner_to_read
-from admission.webhook.review import decode, review
-from admission.webhook.rules import ReviewRules
+from admission.webhook.rules.lookups import Lookups
+from admission.webhook.rules.review_rules import ReviewRules
+from admission.webhook.server.review import decode, review
 from api import names
 from tests.admission.webhook.objects import QUEUE, job
 from tests.admission.webhook.test_review import JOB_CONTROLLER, body

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from admission.webhook.lookups import Lookups
+from admission.webhook.rules.lookups import Lookups
 from api import names
 from api.queues import WorkloadPriorityClass
 from tests.admission.webhook.objects import lookups

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from admission.settings import AdmissionSettings
-from admission.webhook.lookups import Lookups
-from admission.webhook.rules import ReviewRules, webhook_rules
+from admission.webhook.rules.lookups import Lookups
+from admission.webhook.rules.review_rules import ReviewRules, webhook_rules
 from api import names
 from api.queues import LocalQueue
 from tests.admission.webhook.objects import job, jobset

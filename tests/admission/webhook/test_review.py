@@ -12,10 +12,10 @@ from hypothesis import given as holds_for
 from hypothesis import strategies as st
 
 from admission.webhook.endpoints import MUTATING, VALIDATING
-from admission.webhook.lookups import Lookups
-from admission.webhook.patch import json_patch
-from admission.webhook.review import BadReview, decode, review
-from admission.webhook.rules import ReviewRules
+from admission.webhook.rules.lookups import Lookups
+from admission.webhook.rules.review_rules import ReviewRules
+from admission.webhook.server.patch import json_patch
+from admission.webhook.server.review import BadReview, decode, review
 from api import names
 from tests.admission.webhook.objects import BLOCK, RACK, job, jobset, lookups
 

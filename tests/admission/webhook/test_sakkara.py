@@ -8,13 +8,14 @@ from typing import Any
 import pytest
 
 from admission.integrations.gang import PodGang, from_text
-from admission.webhook import gangs, pod
-from admission.webhook.defaults import set_defaults
-from admission.webhook.gang_pods import GangPod, read_member
-from admission.webhook.job import JOB
-from admission.webhook.jobs import validate_create
-from admission.webhook.lookups import Lookups
-from admission.webhook.rules import ReviewRules
+from admission.webhook.kinds import pod
+from admission.webhook.kinds.job import JOB
+from admission.webhook.rules import gangs
+from admission.webhook.rules.defaults import set_defaults
+from admission.webhook.rules.gang_pods import GangPod, read_member
+from admission.webhook.rules.jobs import validate_create
+from admission.webhook.rules.lookups import Lookups
+from admission.webhook.rules.review_rules import ReviewRules
 from api import names
 from api.queues import LocalQueue
 

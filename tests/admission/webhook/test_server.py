@@ -17,11 +17,11 @@ import pytest
 from admission.serving.certificate_authority import ServingCertificate, issue
 from admission.serving.certificates import MountedCertificates, keep
 from admission.serving.tls import Serving
-from admission.webhook.handlers import Handlers
-from admission.webhook.lookups import Lookups
-from admission.webhook.rules import ReviewRules
-from admission.webhook.server import serving
-from admission.webhook.server_limits import ServerLimits
+from admission.webhook.rules.lookups import Lookups
+from admission.webhook.rules.review_rules import ReviewRules
+from admission.webhook.server.handlers import Handlers
+from admission.webhook.server.server import serving
+from admission.webhook.server.server_limits import ServerLimits
 from api.names import REQUIRE_TOPOLOGY
 from hack.controlplane import pki
 from tests.admission.webhook.objects import QUEUE, job

@@ -10,11 +10,11 @@ import msgspec
 import pytest
 from msgspec import structs
 
-from admission.webhook import leaderworkerset
-from admission.webhook.lookups import Lookups
+from admission.webhook.kinds import leaderworkerset
 from admission.webhook.owner_reads import owner_to_read
-from admission.webhook.review import decode, review
-from admission.webhook.rules import ReviewRules
+from admission.webhook.rules.lookups import Lookups
+from admission.webhook.rules.review_rules import ReviewRules
+from admission.webhook.server.review import decode, review
 from api import names
 from tests.admission.webhook.objects import lookups
 from tests.admission.webhook.test_pod import GATES, made, refused

@@ -10,12 +10,12 @@ import pytest
 import yaml
 
 from admission.settings import AdmissionSettings
-from admission.webhook import queues, workloads
-from admission.webhook.defaults import set_defaults
-from admission.webhook.job import JOB
-from admission.webhook.jobs import validate_create, with_profile
-from admission.webhook.jobset import JOBSET
-from admission.webhook.rules import ReviewRules, webhook_rules
+from admission.webhook.kinds import queues, workloads
+from admission.webhook.kinds.job import JOB
+from admission.webhook.kinds.jobset import JOBSET
+from admission.webhook.rules.defaults import set_defaults
+from admission.webhook.rules.jobs import validate_create, with_profile
+from admission.webhook.rules.review_rules import ReviewRules, webhook_rules
 from admission.world.rules import rules_of
 from api import names
 from tests.admission.webhook.objects import BLOCK, RACK, job, jobset, lookups

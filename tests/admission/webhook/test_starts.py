@@ -10,11 +10,11 @@ import pytest
 from msgspec import structs
 
 from admission.webhook.endpoints import Request
-from admission.webhook.lookups import Lookups
 from admission.webhook.owner_reads import owner_to_read
-from admission.webhook.review import review
 from admission.webhook.rights import STARTS, sufficient_rights
-from admission.webhook.rules import ReviewRules
+from admission.webhook.rules.lookups import Lookups
+from admission.webhook.rules.review_rules import ReviewRules
+from admission.webhook.server.review import review
 from api import names
 from api.kube.access import Right
 from api.kube.resources import CLUSTER_QUEUES, JOBS, JOBSETS

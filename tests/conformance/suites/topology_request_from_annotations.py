@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from admission.webhook.annotations import slice_bound, template_annotations
-from admission.webhook.fields import OMIT, Errors, FieldPath
+from admission.webhook.rules.annotations import slice_bound, template_annotations
+from admission.webhook.rules.fields import OMIT, Errors, FieldPath
 from api.errors import InvalidObject
 from api.requests import topology_request
 from api.topology_request import TopologyRequest

@@ -10,12 +10,12 @@ from typing import Any, TypeVar
 
 from admission.engine.model import PlacementOptions, Profile
 from admission.feature_gates import FeatureGates, gate_name
-from admission.webhook.defaults import set_defaults
-from admission.webhook.fields import Errors
-from admission.webhook.job import JOB
-from admission.webhook.jobs import ReviewedKind, validate_create, validate_update
-from admission.webhook.lookups import Lookups
-from admission.webhook.rules import ReviewRules
+from admission.webhook.kinds.job import JOB
+from admission.webhook.rules.defaults import set_defaults
+from admission.webhook.rules.fields import Errors
+from admission.webhook.rules.jobs import ReviewedKind, validate_create, validate_update
+from admission.webhook.rules.lookups import Lookups
+from admission.webhook.rules.review_rules import ReviewRules
 from api.admission_checks import AdmissionCheck
 from api.meta import KubeObject
 from api.queues import ClusterQueue, LocalQueue

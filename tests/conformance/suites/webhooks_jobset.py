@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from admission.webhook.jobset import JOBSET
+from admission.webhook.kinds.jobset import JOBSET
 from tests.conformance.suites.webhooks_job import assert_errors, defaulted, judged, rules_of
 
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from admission.webhook import flavors, queues, workloads
-from admission.webhook.fields import Errors
-from admission.webhook.rules import ReviewRules
+from admission.webhook.kinds import flavors, queues, workloads
+from admission.webhook.rules.fields import Errors
+from admission.webhook.rules.review_rules import ReviewRules
 from tests.conformance.suites.topology_request_from_annotations import wire
 from tests.conformance.suites.webhooks_job import rules_of
 

@@ -14,10 +14,10 @@ import msgspec
 import pytest
 
 from admission.integrations.pod import QueuedPodReader
-from admission.webhook.fields import Errors
-from admission.webhook.lookups import Lookups
-from admission.webhook.pod import set_defaults, validate_create, validate_update, warnings
-from admission.webhook.rules import GroupKind, ReviewRules
+from admission.webhook.kinds.pod import set_defaults, validate_create, validate_update, warnings
+from admission.webhook.rules.fields import Errors
+from admission.webhook.rules.lookups import Lookups
+from admission.webhook.rules.review_rules import GroupKind, ReviewRules
 from api.labels import matches
 from api.queues import LocalQueue, WorkloadPriorityClass
 from tests.conformance.suites.topology_request_from_annotations import wire

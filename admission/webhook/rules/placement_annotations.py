@@ -1,0 +1,136 @@
+"""Validates Stowage's own annotations: placement constraints, relaxation, spare hosts, placement profile, backfill, moves.
+
+Constraints, relaxation and spare hosts may be set on a job (for each of its pod sets) or on a pod template, which takes
+precedence. api/constraints.py and api/requests.py parse them; this module checks combinations: a placement group is placed as a
+whole, so constraints of one of its pod sets are refused; only a required level can be relaxed; spare hosts need a topology
+request. Placement checks that the levels exist; otherwise the workload waits, with the existing levels in its reason. Pure;
+jobs.py and queues.py call it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from admission.webhook.rules.fields import Errors, FieldError, FieldPath, forbidden, invalid, not_supported
+from admission.webhook.rules.template import Annotations, Template
+from api import constraints, moves, names
+from api.constraints import InvalidConstraint
+from api.errors import InvalidObject
+from api.requests import asks_for_topology, effective_annotations, parse_period, parse_spare_hosts
+
+_CONSTRAINTS, _RELAX, _SPARES = names.PLACEMENT_CONSTRAINTS, names.RELAX_TOPOLOGY_AFTER, names.SPARE_HOSTS
+_YES_OR_NO: Final = ("false", "true")
+NOT_REQUIRED: Final = (
+    f"may not be set when neither '{names.REQUIRE_TOPOLOGY}' nor '{names.REQUIRED_TOPOLOGY}' is specified"
+)
+NO_TOPOLOGY: Final = (
+    f"may not be set without a topology request; add '{names.REQUIRE_TOPOLOGY}', '{names.PREFER_TOPOLOGY}' or "
+    f"'{names.UNCONSTRAINED_TOPOLOGY}'"
+)
+
+
+def refinements(metadata: FieldPath, given: Annotations) -> Errors:
+    """Returns the errors of the values on one object (a job or a template), ignoring other annotations."""
+    at = metadata.child("annotations")
+    errors: Errors = []
+    if (text := given.get(_CONSTRAINTS)) is not None:
+        errors += [fault_error(at.key(_CONSTRAINTS), fault) for fault in constraints.read(text).faults]
+    if (text := given.get(_RELAX)) is not None:
+        try:
+            parse_period(text)
+        except ValueError as bad:
+            errors.append(invalid(at.key(_RELAX), text, str(bad)))
+    if (text := given.get(_SPARES)) is not None:
+        try:
+            parse_spare_hosts(text)
+        except ValueError as bad:
+            errors.append(invalid(at.key(_SPARES), text, str(bad)))
+    return errors
+
+
+def fault_error(at: FieldPath, fault: InvalidConstraint) -> FieldError:
+    """Returns an invalid constraint as a field error."""
+    for part in fault.path[:1]:
+        at = at.key(part)
+    return invalid(at.child(*fault.path[1:]) if fault.path[1:] else at, fault.given, fault.allowed)
+
+
+def combinations(metadata: FieldPath, job: Annotations, templates: Sequence[Template]) -> Errors:
+    """Returns the errors of valid values that conflict with the pod set's size, its group or another request."""
+    errors: Errors = []
+    for template in templates:
+        errors += _sizes(metadata, job, template)
+        errors += _not_with_group(metadata, job, template)
+        if _RELAX in template.annotations and not _requires(job, template):
+            errors.append(forbidden(_key(template.metadata, _RELAX), NOT_REQUIRED))
+        if _SPARES in template.annotations and not asks_for_topology(template.annotations, job):
+            errors.append(forbidden(_key(template.metadata, _SPARES), NO_TOPOLOGY))
+    if _SPARES in job and not any(asks_for_topology(template.annotations, job) for template in templates):
+        errors.append(forbidden(_key(metadata, _SPARES), NO_TOPOLOGY))
+    if _RELAX in job and not any(_requires(job, template) for template in templates):
+        errors.append(forbidden(_key(metadata, _RELAX), NOT_REQUIRED))
+    return errors
+
+
+def _key(metadata: FieldPath, key: str) -> FieldPath:
+    return metadata.child("annotations").key(key)
+
+
+def _constraints_field(metadata: FieldPath, job: Annotations, template: Template) -> tuple[FieldPath, str] | None:
+    """Returns the field and text of the constraints that apply to the template, or None."""
+    for where, given in ((template.metadata, template.annotations), (metadata, job)):
+        if (text := given.get(_CONSTRAINTS)) is not None:
+            return _key(where, _CONSTRAINTS), text
+    return None
+
+
+def _sizes(metadata: FieldPath, job: Annotations, template: Template) -> Errors:
+    held = _constraints_field(metadata, job, template)
+    if held is None:
+        return []
+    at, text = held
+    faults = constraints.contradictions(constraints.read(text).constraints, template.count, template.pod_set)
+    return [fault_error(at, fault) for fault in faults]
+
+
+def _not_with_group(metadata: FieldPath, job: Annotations, template: Template) -> Errors:
+    held = _constraints_field(metadata, job, template)
+    if held is None or names.PODSET_GROUP_NAME not in template.annotations:
+        return []
+    return [forbidden(held[0], f"may not be set when '{names.PODSET_GROUP_NAME}' is specified")]
+
+
+def _requires(job: Annotations, template: Template) -> bool:
+    return names.REQUIRED_TOPOLOGY in effective_annotations(template.annotations, job)
+
+
+def profile(metadata: FieldPath, given: Mapping[str, str]) -> Errors:
+    """Returns an error if the placement profile is unknown."""
+    text = given.get(names.PLACEMENT_PROFILE)
+    if text is None or text in names.PROFILES:
+        return []
+    return [not_supported(_key(metadata, names.PLACEMENT_PROFILE), text, names.PROFILES)]
+
+
+def moves_of_job(metadata: FieldPath, given: Mapping[str, str]) -> Errors:
+    """Returns the errors of a job's annotations about moves."""
+    return [_fault(metadata, fault) for fault in moves.of_workload(given).faults]
+
+
+def moves_of_queue(metadata: FieldPath, given: Mapping[str, str]) -> Errors:
+    """Returns the errors of a ClusterQueue's annotations about moves."""
+    return [_fault(metadata, fault) for fault in moves.of_queue(given).faults]
+
+
+def _fault(metadata: FieldPath, fault: InvalidObject) -> FieldError:
+    key = fault.field.partition("[")[2].removesuffix("]")
+    return invalid(_key(metadata, key), fault.given, fault.allowed)
+
+
+def backfill(metadata: FieldPath, given: Mapping[str, str]) -> Errors:
+    """Returns an error for each annotation about backfill whose value is not a boolean."""
+    texts = {key: given.get(key, "false") for key in (names.BACKFILL, names.BACKFILL_LEARNED)}
+    return [
+        not_supported(_key(metadata, key), text, _YES_OR_NO) for key, text in texts.items() if text not in _YES_OR_NO
+    ]
