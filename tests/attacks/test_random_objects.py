@@ -20,7 +20,7 @@ import yaml
 from api import names
 from api.errors import ApiError, NotFound
 from api.kube.client import PatchKind
-from api.kube.resources import ALL, CLUSTER_QUEUES, NAMESPACES, PODS, Resource
+from api.kube.resources import ALL, CLUSTER_QUEUES, LOCAL_QUEUES, NAMESPACES, PODS, Resource
 from tests.attacks.conftest import TENANT, Battlefield
 from tests.scenarios.site import eventually
 
@@ -133,7 +133,11 @@ async def test_spoiled_objects_harm_nobody(battlefield: Battlefield, seed: int) 
             await battlefield.admin.delete(resource, name, namespace, propagation="Background")
     await eventually("no pod of theirs is left", lambda: _gone(battlefield))
     await eventually("the queue of their elastic quotas is gone", lambda: _unbounded(battlefield))
-    # An elastic quota makes its namespace managed, which it stays; other attacks need that it is not.
+    # A gang that names no queue gets one in its namespace, and an elastic quota makes its namespace managed. Both stay, and
+    # other attacks need that they are not there.
+    for queue in (await battlefield.admin.list(LOCAL_QUEUES, TENANT)).items:
+        if queue["metadata"]["name"] != "lq":
+            await battlefield.site.remove(LOCAL_QUEUES, queue["metadata"]["name"])
     unmanaged = {"metadata": {"labels": {names.MANAGED_NAMESPACE: None}}}
     await battlefield.admin.patch(NAMESPACES, TENANT, unmanaged, kind=PatchKind.MERGE)
 
