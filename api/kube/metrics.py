@@ -67,7 +67,7 @@ EVENTS_DROPPED: Final = Counter("stowage_events_dropped_total", "Dropped events,
 _LAGS: Final = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
 LOOP_LAG: Final = Histogram(
     "stowage_loop_lag_seconds",
-    "Delay of a timer of the event loop in seconds, measured twenty times a second.",
+    "Delay of a timer of the event loop in seconds, measured twice a second, twenty times while the process works.",
     buckets=_LAGS,
 )
 LOOP_HELD: Final = Histogram(

@@ -11,7 +11,7 @@ import pytest
 from prometheus_client import Histogram
 
 from api.kube import metrics
-from api.kube.lag import watch_loop
+from api.kube.lag import PERIOD, RESTING, watch_loop
 
 
 def _beyond(histogram: Histogram, seconds: float) -> float:
@@ -44,3 +44,27 @@ async def test_a_held_loop_is_seen_and_told_from_a_busy_machine(hold: Callable[[
     watching.cancel()
     with contextlib.suppress(asyncio.CancelledError):
         await watching
+
+
+@pytest.mark.parametrize(
+    ("share", "last"), [pytest.param(0.0, RESTING, id="it-rests"), pytest.param(0.5, PERIOD, id="it-works")]
+)
+async def test_a_process_that_rests_is_woken_less_often(
+    share: float, last: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now, cpu, slept = 0.0, 0.0, list[float]()
+
+    async def sleep(seconds: float) -> None:
+        nonlocal now, cpu
+        if len(slept) == 20:
+            raise asyncio.CancelledError
+        slept.append(seconds)
+        now, cpu = now + seconds, cpu + share * seconds
+
+    monkeypatch.setattr(asyncio, "sleep", sleep)
+    monkeypatch.setattr(time, "perf_counter", lambda: now)
+    monkeypatch.setattr(time, "process_time", lambda: cpu)
+    with pytest.raises(asyncio.CancelledError):
+        await watch_loop()
+    assert slept[0] == pytest.approx(PERIOD)
+    assert slept[-1] == pytest.approx(last)
