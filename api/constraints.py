@@ -14,7 +14,7 @@ or the key's last part. The levels depend on the flavor, so engine/topology/tree
 
 Nothing is raised: each error is a value with its path, the given value and what is allowed. Contradictions (min above max, a
 factor without a multiple in the range, more partitions than pods, partitions without spread) name both sides. Pure;
-api/requests.py, engine/convert.py and the webhooks call it.
+api/requests.py, engine/convert/convert_workloads.py and the webhooks call it.
 """
 
 from __future__ import annotations

@@ -22,8 +22,9 @@ from admission.controllers.watch.feed import Feed
 from admission.controllers.watch.projection import PodReader
 from admission.controllers.watch.resources import LimitRange
 from admission.controllers.watch.runtime_classes import RuntimeClass
-from admission.engine import convert_nodes, convert_queues, model
-from admission.engine.convert_advance_reservations import advance_reservation
+from admission.engine import model
+from admission.engine.convert import convert_nodes, convert_queues
+from admission.engine.convert.convert_advance_reservations import advance_reservation
 from admission.engine.scheduler_state import SchedulerState
 from admission.integrations.pod import QueuedPod
 from admission.world import sakkara_maps

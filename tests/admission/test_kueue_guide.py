@@ -14,7 +14,7 @@ import pytest
 from admission import metrics
 from admission.controllers.jobs.job_plan import plan
 from admission.controllers.state.actions import PatchWorkload
-from admission.engine import convert_queues
+from admission.engine.convert import convert_queues
 from admission.integrations.declared import DeclaredJob
 from admission.integrations.registry import BY_FRAMEWORK
 from admission.webhook.rules import jobs

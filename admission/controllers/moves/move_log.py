@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter, deque
 from collections.abc import Iterable, Mapping
 
-from admission.engine.convert_moves import terms_of_workload
+from admission.engine.convert.convert_moves import terms_of_workload
 from admission.engine.moves.movers import DAY, moved_today
 from api.kube.turns import Turns
 from api.workloads import Workload

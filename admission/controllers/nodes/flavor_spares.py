@@ -12,7 +12,7 @@ from typing import Final
 
 from admission import metrics
 from admission.controllers.watch.cluster_view import Views
-from admission.engine import convert_queues
+from admission.engine.convert import convert_queues
 from admission.engine.ledger import Ledger
 from admission.engine.topology.flavor_spares import FlavorSpares
 from api.errors import InvalidObject

@@ -17,7 +17,7 @@ from admission.controllers.state.actions import PlannedEvent
 from admission.controllers.state.admission_context import AdmissionContext, blocker
 from admission.controllers.state.evictions import Eviction, evicted
 from admission.controllers.state.timeouts import PodsReadyRules, execution_deadline, pods_deadline, pods_overdue
-from admission.engine.convert import closed_gate
+from admission.engine.convert.convert_workloads import closed_gate
 from admission.engine.reasons import Reason
 from api.meta import find_condition, is_true, parse_time
 from api.names import (

@@ -1,6 +1,6 @@
 """Feeds the ledger: converts every change of the watched objects into events of the ledger and the pending queues.
 
-Each object is converted once per change: by engine/convert_nodes.py and convert_queues.py, or workload_conversion.py.
+Each object is converted once per change: by engine/convert/convert_nodes.py and convert_queues.py, or workload_conversion.py.
 Changes without effect on the engine (a node's heartbeat, a status that Stowage wrote itself) end here. A change requeues every
 workload that it could help and requests a cycle. An object that cannot be converted is logged with name and field, and its last
 valid state stays in force; for a Workload, the status reports the validation error.
@@ -27,7 +27,8 @@ from admission.controllers.watch.projection import ProjectedPod
 from admission.controllers.watch.sakkara_trees import TreesChanged
 from admission.controllers.watch.slice_index import SliceIndex
 from admission.controllers.watch.workload_conversion import WorkloadConversion
-from admission.engine import convert_advance_reservations, convert_nodes, convert_queues, model
+from admission.engine import model
+from admission.engine.convert import convert_advance_reservations, convert_nodes, convert_queues
 from admission.engine.quota.charging import PLAIN, ResourceRules
 from admission.engine.scheduler_state import SchedulerState
 from api.advance_reservations import AdvanceReservation

@@ -1,9 +1,9 @@
 """Projects bound pods and nodes to the fields that the controller uses: identity, and what the engine counts.
 
 Pods are most of what the controller watches: a hundred thousand complete pods take half a gigabyte. So each is converted on
-arrival (engine/convert.py), and equal parts of pods are stored once. `cluster_view` passes these readers to the informers; the
-feed uses the values directly. Nodes keep their API form, without annotations and conditions other than Ready, and share equal
-parts too.
+arrival (engine/convert/convert_workloads.py), and equal parts of pods are stored once. `cluster_view` passes these readers to
+the informers; the feed uses the values directly. Nodes keep their API form, without annotations and conditions other than
+Ready, and share equal parts too.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from weakref import ReferenceType, WeakKeyDictionary, ref
 import msgspec
 from cachetools import LRUCache
 
-from admission.engine import convert_nodes
+from admission.engine.convert import convert_nodes
 from admission.engine.model import BoundPod, PodFacts, PodTerm
 from api.pods import Meta, Node, NodeSpec, NodeStatus, Pod, ResizedPod, StatusCondition
 

@@ -1,8 +1,8 @@
 """Converts Workloads to the engine's values: completed as the API server would, and with the reason why each must not be
 considered, if any.
 
-The feed calls it for each change of a Workload. engine/convert.py converts the fields; this module adds what depends on other
-objects: LimitRanges, RuntimeClasses, volumes, devices, queues, and the slices of elastic jobs.
+The feed calls it for each change of a Workload. engine/convert/convert_workloads.py converts the fields; this module adds what
+depends on other objects: LimitRanges, RuntimeClasses, volumes, devices, queues, and the slices of elastic jobs.
 """
 
 from __future__ import annotations
@@ -18,7 +18,9 @@ from admission.controllers.state.lifecycle import not_before
 from admission.controllers.watch.cluster_view import BY_NAMESPACE, ClusterView
 from admission.controllers.watch.resources import Limit, completed, defect
 from admission.controllers.watch.slice_index import SliceIndex
-from admission.engine import convert, convert_moves, model
+from admission.engine import model
+from admission.engine.convert import convert_moves
+from admission.engine.convert import convert_workloads as convert
 from admission.engine.quota.charging import ResourceRules
 from api.errors import InvalidObject
 from api.meta import is_true

@@ -17,7 +17,7 @@ from admission.controllers.state.checks import checks_for, own_checks
 from admission.controllers.watch.cluster_view import Views
 from admission.controllers.write.ignored_constraints import ignored_constraints
 from admission.controllers.write.status import patch_status, read_again
-from admission.engine import convert_admissions
+from admission.engine.convert import convert_admissions
 from admission.engine.decision import Admit
 from admission.engine.moves.plans import Move
 from api import backfill

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from admission.engine import convert_admissions
+from admission.engine.convert import convert_admissions
 from admission.engine.decision import Admit, Wait
 from admission.engine.quota.charging import PLAIN, ResourceRules, Transformation
 from admission.world.objects import Objects

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from admission.controllers.watch.projection import NodeReader, PodReader
-from admission.engine import convert_nodes
+from admission.engine.convert import convert_nodes
 from admission.engine.model import BoundPod
 from api.errors import InvalidObject
 from api.kube.decode import DECODE_ERRORS, identity, undecodable

@@ -14,7 +14,7 @@ import pytest
 from admission.controllers.state import conditions
 from admission.controllers.watch.cluster_view import Views
 from admission.controllers.write.admission_writer import AdmissionWriter, MoveOutcome
-from admission.engine import convert_admissions
+from admission.engine.convert import convert_admissions
 from admission.engine.moves.plans import Move
 from api.kube.client import Kube, PatchKind
 from api.kube.events import EventRecorder

@@ -13,7 +13,8 @@ from admission.controllers.state.active_conditions import Activity
 from admission.controllers.watch import rounds
 from admission.controllers.watch.cluster_view import ClusterView
 from admission.controllers.watch.rounds import Rounds
-from admission.engine import convert_nodes, model
+from admission.engine import model
+from admission.engine.convert import convert_nodes
 from api.kube.metrics import HANDLER_ERRORS
 from api.kube.resources import (
     CLUSTER_QUEUES,

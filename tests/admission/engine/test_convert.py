@@ -10,7 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from admission.engine import convert, convert_admissions, model
+from admission.engine import model
+from admission.engine.convert import convert_admissions
+from admission.engine.convert import convert_workloads as convert
 from admission.engine.quota.charging import ResourceRules, Transformation
 from api import workloads
 from api.errors import InvalidObject

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from admission.engine import model
-from admission.engine.convert_advance_reservations import advance_reservation
+from admission.engine.convert.convert_advance_reservations import advance_reservation
 from api.advance_reservations import AdvanceReservation
 from api.errors import InvalidObject
 

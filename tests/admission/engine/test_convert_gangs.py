@@ -7,7 +7,9 @@ from typing import Any
 
 import pytest
 
-from admission.engine import convert, convert_queues, model
+from admission.engine import model
+from admission.engine.convert import convert_queues
+from admission.engine.convert import convert_workloads as convert
 from admission.engine.queue.cluster_queue import order_of
 from api.errors import InvalidObject
 from api.meta import parse_time

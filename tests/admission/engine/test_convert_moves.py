@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from admission.controllers.state import conditions
-from admission.engine.convert_moves import completed, terms_of_workload
+from admission.engine.convert.convert_moves import completed, terms_of_workload
 from admission.engine.model import NO_TERMS, MoveTerms
 from api.meta import ObjectMeta
 from api.names import IS_GROUP_WORKLOAD, MINIMUM_RUN_TIME, MOVABLE, MOVE_COST, MOVES_PER_DAY

@@ -7,7 +7,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from admission.engine import convert_nodes, model
+from admission.engine import model
+from admission.engine.convert import convert_nodes
 from api import pods
 from api.errors import InvalidObject
 from tests.admission.engine.wire import template

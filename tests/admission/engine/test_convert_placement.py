@@ -6,7 +6,9 @@ from typing import Any
 
 import pytest
 
-from admission.engine import convert, convert_queues, model
+from admission.engine import model
+from admission.engine.convert import convert_queues
+from admission.engine.convert import convert_workloads as convert
 from api import names, queues
 from api.errors import InvalidObject
 from api.names import PLACEMENT_PROFILE

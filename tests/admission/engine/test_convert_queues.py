@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from admission.engine import convert_queues, model
+from admission.engine import model
+from admission.engine.convert import convert_queues
 from api import queues, topology
 from api.errors import InvalidObject
 

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from admission.controllers.elastic_quota import translation
-from admission.engine import convert_queues
+from admission.engine.convert import convert_queues
 from admission.engine.cycle.cycle import CycleReport, run_cycle
 from admission.engine.decision import Preempt, PreemptionReason, Wait
 from admission.engine.ledger import Ledger

@@ -15,7 +15,8 @@ import msgspec
 from admission.controllers.state import conditions
 from admission.controllers.state.active_conditions import checks_of, cluster_queue_activity
 from admission.controllers.watch.resources import Limit, defect
-from admission.engine import convert, convert_admissions, convert_nodes, convert_queues
+from admission.engine.convert import convert_admissions, convert_nodes, convert_queues
+from admission.engine.convert import convert_workloads as convert
 from admission.engine.cycle.outcomes import requested
 from admission.engine.decision import Admit, Decision, Evict, Preempt, Wait
 from admission.engine.ledger import Ledger

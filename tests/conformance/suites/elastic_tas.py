@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from admission.engine import convert, convert_queues
+from admission.engine.convert import convert_queues
+from admission.engine.convert import convert_workloads as convert
 from admission.engine.cycle.nominate import Nominator
 from admission.engine.flavors.assign import Mode, NoPreemption
 from admission.engine.flavors.search import FlavorSearch

@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from admission.engine import convert, convert_queues
+from admission.engine.convert import convert_queues
+from admission.engine.convert import convert_workloads as convert
 from admission.engine.flavors.assign import Attempt, FlavorAssignment, Mode, PodSetFlavors, PreemptionOracle
 from admission.engine.flavors.search import FlavorSearch, Scope
 from admission.engine.journal import Journal

@@ -6,7 +6,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from admission.engine import convert, convert_queues
+from admission.engine.convert import convert_queues
+from admission.engine.convert import convert_workloads as convert
 from admission.engine.decision import Victim
 from admission.engine.flavors.assign import FlavorAssignment, Mode, Pick, PodSetFlavors
 from admission.engine.ledger import Ledger

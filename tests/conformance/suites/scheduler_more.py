@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from admission.engine import convert_queues
+from admission.engine.convert import convert_queues
 from admission.engine.queue.past_usage import PastUsage, UsageRules
 from admission.engine.queue.queues import PendingQueues
 from api.duration import seconds

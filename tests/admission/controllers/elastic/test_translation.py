@@ -8,7 +8,7 @@ import pytest
 
 from admission.controllers.elastic_quota import translation
 from admission.controllers.elastic_quota.quotas import Quotas
-from admission.engine import convert_queues
+from admission.engine.convert import convert_queues
 from admission.engine.model import PreemptionPolicy, Quota
 from admission.engine.quota.tree import queue_quotas
 from api.elastic import ElasticQuota

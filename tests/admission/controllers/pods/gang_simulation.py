@@ -25,7 +25,9 @@ from admission.controllers.state.actions import CreateWorkload, DeleteWorkload, 
 from admission.controllers.state.admission_context import AdmissionContext, blocker
 from admission.controllers.state.checks import own_checks
 from admission.controllers.state.evictions import Eviction, evicted
-from admission.engine import convert, convert_admissions, convert_queues, model
+from admission.engine import model
+from admission.engine.convert import convert_admissions, convert_queues
+from admission.engine.convert import convert_workloads as convert
 from admission.engine.cycle.decide import decide
 from admission.engine.decision import Admit, Evict, Preempt
 from admission.engine.ledger import Ledger

@@ -17,7 +17,8 @@ from admission.controllers.sakkara.output_members import read_member
 from admission.controllers.sakkara.output_paths import TreePaths
 from admission.controllers.sakkara.output_times import SolverTimes
 from admission.controllers.watch.cluster_view import BY_HOSTNAME, hostname
-from admission.engine import convert_nodes, model
+from admission.engine import model
+from admission.engine.convert import convert_nodes
 from admission.engine.ledger import Ledger
 from admission.integrations.pod import QueuedPod, QueuedPodReader
 from api.fake.server import FakeServer, FakeSettings

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from admission.engine import convert_admissions
+from admission.engine.convert import convert_admissions
 from admission.engine.decision import Admit, Wait
 from admission.engine.queue.notices import NotEvaluated
 from api.kube.resources import (

@@ -13,7 +13,8 @@ from typing import Any
 
 import pytest
 
-from admission.engine import convert, model
+from admission.engine import model
+from admission.engine.convert import convert_workloads as convert
 from admission.engine.model import HOSTNAME_LABEL, Assignment, ObjectRemoved, PlacementRequest, RemovedKind
 from api.workloads import Workload
 from tests.admission.engine.topology import vectors

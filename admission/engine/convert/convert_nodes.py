@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 
 from admission.engine import model
-from admission.engine.conversion_errors import about, within
+from admission.engine.convert.conversion_errors import about, within
 from api import (
     pods,
     quantity,

@@ -15,10 +15,10 @@ from typing import Any
 import msgspec
 
 from admission.engine import model
-from admission.engine.conversion_errors import about, within
-from admission.engine.convert_admissions import from_status
-from admission.engine.convert_moves import terms_of_workload
-from admission.engine.convert_queues import profile_of
+from admission.engine.convert.conversion_errors import about, within
+from admission.engine.convert.convert_admissions import from_status
+from admission.engine.convert.convert_moves import terms_of_workload
+from admission.engine.convert.convert_queues import profile_of
 from admission.engine.quota.charging import PLAIN, ResourceRules
 from api import (
     backfill,

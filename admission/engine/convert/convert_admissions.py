@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from admission.engine import model
-from admission.engine.conversion_errors import within
+from admission.engine.convert.conversion_errors import within
 from admission.engine.topology.assignment_parts import first_pods
 from api import (
     assignment,

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from admission.engine import model
-from admission.engine.conversion_errors import about, structs, within
-from admission.engine.convert_moves import terms_of_queue
+from admission.engine.convert.conversion_errors import about, structs, within
+from admission.engine.convert.convert_moves import terms_of_queue
 from api import (
     pods,
     quantity,
