@@ -9,7 +9,8 @@ The n-th eviction of a victim extends the time to
 
     pause = WITHIN · GROWTH^min(max(0, n - TIMES), MOST_GROWTH)
 
-A pair is forgotten after REMEMBERED · pause without an eviction.
+A pair is forgotten after REMEMBERED · pause without an eviction, but not within `A_DAY`: victims may take long to leave, and a
+circle may have many members, so that each pair's turn comes seldom.
 
 An eviction counts once, however often it is decided before the victim is pending again. At most `MOST` pairs are kept; the
 oldest are dropped first. If the priority of a workload changes, pending or admitted, its pairs are forgotten.
@@ -27,6 +28,7 @@ TIMES = 2
 WITHIN = 600.0
 GROWTH = 4
 REMEMBERED = 8
+A_DAY = 86_400.0
 MOST_GROWTH = 10
 """The largest exponent of the growth."""
 MOST = 10_000
@@ -53,7 +55,7 @@ class EvictedPair:
     @property
     def forgotten(self) -> float:
         """When the pair is forgotten (epoch seconds)."""
-        return self.at[-1] + REMEMBERED * self.pause
+        return self.at[-1] + max(A_DAY, REMEMBERED * self.pause)
 
 
 class Evictions:

@@ -10,7 +10,7 @@ import pytest
 
 from admission.engine.decision import Preempt, Wait
 from admission.engine.model import Event, Flavor, Gang, ObjectRemoved, PreemptionPolicy, RemovedKind, Workload
-from admission.engine.queue.evictions import GROWTH, MOST, REMEMBERED, TIMES, WITHIN, EvictedPair, Evictions
+from admission.engine.queue.evictions import A_DAY, GROWTH, MOST, REMEMBERED, TIMES, WITHIN, EvictedPair, Evictions
 from admission.engine.quota.fairness import FairSharingRules
 from admission.engine.reasons import Reason
 from admission.world.snapshot import capture_world, decode, from_snapshot
@@ -234,8 +234,13 @@ def test_each_further_eviction_makes_the_pause_longer_until_all_is_forgotten() -
         now += pause
     before = now - GROWTH**2 * WITHIN
     assert found.too_often("p", ["v"], before) == ("v", now - GROWTH * WITHIN), "from the eviction before the last"
-    found.evict("p", ["v"], before + REMEMBERED * GROWTH**2 * WITHIN)
-    assert found.pairs() == (EvictedPair("p", "v", (before + REMEMBERED * GROWTH**2 * WITHIN,), leaving=True),)
+    found.evict("p", ["v"], before + A_DAY)
+    assert found.pairs() == (EvictedPair("p", "v", (before + A_DAY,), leaving=True),)
+
+
+def test_a_pair_that_pauses_for_long_is_remembered_for_longer_than_a_day() -> None:
+    pair = EvictedPair("p", "v", (0.0,), leaving=False, times=TIMES + 4)
+    assert pair.forgotten == REMEMBERED * GROWTH**4 * WITHIN > A_DAY
 
 
 def test_the_memory_is_bounded_and_forgets() -> None:
@@ -244,6 +249,6 @@ def test_the_memory_is_bounded_and_forgets() -> None:
         found.evict("p", [f"v{n}"], 1.0)
     assert len(found.pairs()) == MOST
     assert found.pairs()[0] == EvictedPair("p", "v5", (1.0,), leaving=True)
-    found.evict("p", ["new"], 1.0 + REMEMBERED * WITHIN)
+    found.evict("p", ["new"], 1.0 + A_DAY)
     assert [pair.victim for pair in found.pairs()] == ["new"]
     found.pending("v9")  # of whom nothing is known any more
