@@ -32,8 +32,8 @@ class ReservationIndex:
         return bool(self._ends)
 
     def make(self, item: PendingWorkload, reservation: CapacityReservation) -> None:
-        """Stores the reservation of a workload."""
-        self.evaluated(item)
+        """Stores the reservation of a workload, in place of its last one: a StrictFIFO head may be evaluated with one."""
+        self.forget(item)
         item.reservation, item.lapsed = reservation, False
         for name in _ending(item, reservation):
             self._ends.setdefault(name, set()).add(item.workload.key)

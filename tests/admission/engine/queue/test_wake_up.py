@@ -17,9 +17,11 @@ from admission.engine.model import (
     QueueingStrategy,
     RemovedKind,
     SpareRule,
+    StopPolicy,
     TopologyRequest,
     Workload,
 )
+from admission.engine.queue.pending import CapacityReservation
 from admission.world.world import World
 from tests.admission.engine.builders import BEST, HOST, RACK, STRICT, host, queue, racks, workload
 from tests.admission.engine.queue.used import RULES
@@ -181,3 +183,18 @@ def test_a_workload_that_would_delay_a_head_is_evaluated_when_the_start_of_that_
     scene.due = True
     scene.rest()
     assert scene.started == ["first", "second", "behind"]
+
+
+def test_a_workload_that_chooses_other_victims_no_longer_waits_for_those_before() -> None:
+    """The one chosen first left after the workload was deleted, and the queues looked for its reservation."""
+    scene = Scene(Flavor("one"), strict(preemption=LOWER), workload("waits", 4))
+    queues, held = scene.world.queues, scene.world.ledger.admissions["waits"]
+    scene.finish("waits")
+    scene.world.apply(strict(stop=StopPolicy.HOLD))
+    scene.world.apply(workload("waits", 4))
+    for victim in ("first", "second"):
+        queues.reserve_capacity("waits", CapacityReservation(held, frozenset({victim})))
+    queues.remove("waits")
+    for victim in ("first", "second"):
+        queues.lines.quota_freed({"q"}, lambda reservations: lambda queue, pair, priority: 0, victim)
+    assert not queues.lines._reservations
