@@ -19,6 +19,7 @@ from api.kube import retry
 from api.kube.connection import connect
 from api.kube.decode import DECODE_ERRORS, Decoder, decode_around, decode_dict, decoder_for, undecodable
 from api.kube.resources import Resource
+from api.kube.served import ServedVersions
 from api.kube.settings import ClientSettings
 from api.kube.stream import WatchEvent
 from api.kube.transport import ApiRequest, Fence, Transport
@@ -81,10 +82,14 @@ def _read_list(data: bytes) -> _List:
 
 
 class Kube:
-    """A client of one API server. Create it with `connect`; close it with `close` or as a context manager."""
+    """A client of one API server. Create it with `connect`; close it with `close` or as a context manager.
 
-    def __init__(self, transport: Transport, fence: Fence | None = None) -> None:
+    `served` tells which API versions there are.
+    """
+
+    def __init__(self, transport: Transport, fence: Fence | None = None, served: ServedVersions | None = None) -> None:
         self._transport, self._fence = transport, fence
+        self.served = ServedVersions(self.get_path) if served is None else served
 
     @classmethod
     async def connect(cls, settings: ClientSettings) -> Self:
@@ -108,12 +113,12 @@ class Kube:
 
     def fenced(self, fence: Fence) -> Self:
         """Returns a client with the same session and limits that calls `fence` before each write (it may raise NotLeader)."""
-        return type(self)(self._transport, fence)
+        return type(self)(self._transport, fence, self.served)
 
     def tuned(self, **changes: Any) -> Self:
         """Returns a client with the same session, changed settings (such as timeout, attempts) and separate limits."""
         settings = dataclasses.replace(self.settings, **changes)
-        return type(self)(Transport(self._transport.connection, settings), self._fence)
+        return type(self)(Transport(self._transport.connection, settings), self._fence, self.served)
 
     @overload
     async def get(self, resource: Resource, name: str, namespace: str | None = None) -> dict[str, Any]: ...

@@ -17,8 +17,8 @@ from api.kube.resources import Resource
 
 log = logging.getLogger(__name__)
 
-_INTERVAL = 15.0
-"""Seconds between checks whether the kind is installed."""
+_INTERVAL = 13.0
+"""Seconds between checks whether the kind is installed, which is known two seconds later at the latest (served.py)."""
 _NO_ANSWER = 1.0
 _NO_RIGHTS = 5.0
 
@@ -68,6 +68,11 @@ class OptionalInformer(Informer[Any]):
         if self.served:
             await super().synced(timeout)
 
+    @property
+    def _waits(self) -> bool:
+        """Whether the kind was not served, and one request for all such kinds may tell that it still is not."""
+        return self._checked.is_set() and not self.problem and self._interval >= _INTERVAL
+
     async def _attempt(self) -> float:
         pause = await super()._attempt()
         return pause if self.served else min(pause, self._interval)
@@ -88,6 +93,8 @@ class OptionalInformer(Informer[Any]):
 
     async def _discover(self) -> float:
         """Checks whether the kind is served. Returns the seconds until the next step."""
+        if self._waits and not await self._kube.served.may_have(self.resource.api_version):
+            return self._interval
         try:
             await self._kube.list(self.resource, limit=1)
         except NotFound:
