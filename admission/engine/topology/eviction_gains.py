@@ -27,7 +27,7 @@ from admission.engine.topology.allocation.allocations import Allocations
 from admission.engine.topology.allocation.capacity import Capacity
 from admission.engine.topology.constraints import Group, ResolvedRequest, groups_of
 from admission.engine.topology.eviction_order import EvictionOrder
-from admission.engine.topology.eviction_takes import Takes, UnitsByRow
+from admission.engine.topology.eviction_takes import KeptTakes, UnitsByRow
 from admission.engine.topology.place_group import GroupPlacer
 from admission.engine.topology.tree.level import Bools, Ints
 from admission.engine.topology.tree.tree import Tree
@@ -163,12 +163,13 @@ def eviction_gains(
     capacity: Capacity,
     requests: Sequence[PlacementRequest],
     keys: Iterable[str],
+    kept: KeptTakes,
     pause: Callable[[], None] = no_pause,
 ) -> EvictionGains | None:
     """Returns the gains of evicting each workload in `keys`; None if they cannot be counted.
 
     They cannot if the request is invalid, if it has pods that stay in place, or if pod terms affect its pods. `pause` is called
-    between the workloads.
+    between the workloads. `kept` is what was counted for earlier questions.
     """
     group = _main(requests)
     tree = steps.tree(group)
@@ -181,7 +182,7 @@ def eviction_gains(
     whole = _unit(tree, resolved) == resolved.slice_size or (
         resolved.required and resolved.slice_level == resolved.level
     )
-    domains, order = _domains(allocations, capacity, group.workers.flavor, resolved, keys, pause)
+    domains, order = _domains(allocations, capacity, group.workers.flavor, resolved, keys, kept, pause)
     return EvictionGains(domains, order, exact=alone and whole, together=len(group.members) == len(requests))
 
 
@@ -204,6 +205,7 @@ def _domains(
     flavor: str,
     resolved: ResolvedRequest,
     keys: Iterable[str],
+    kept: KeptTakes,
     pause: Callable[[], None],
 ) -> tuple[list[CandidateDomain], EvictionOrder]:
     """Returns the domains that would hold the gang without all these workloads."""
@@ -214,10 +216,11 @@ def _domains(
         usable &= mask
     size = _unit(tree, resolved)
     want = resolved.need * resolved.slice_size // size
-    units = UnitsByRow.of(tree, tuple(wanted), tuple(amount * size for amount in wanted.values()))
     slots = _slots(tree, resolved.level if resolved.required else None)
     slots[~usable] = -1
-    takes = Takes(allocations, capacity, flavor, units, slots.tolist())
+    unit = [amount * size for amount in wanted.values()]
+    takes = kept.of(allocations, capacity, flavor, list(wanted), unit, slots)
+    units = UnitsByRow(tree, takes.numbers)
     for key in keys:
         pause()
         takes.add(key)
@@ -228,13 +231,13 @@ def _domains(
         slot: CandidateDomain("/".join(paths[slot]) if resolved.required else "", slot, want, units, holds)
         for slot, holds in order.holds.items()
     }
-    for number, (key, rows) in enumerate(takes.of_key.items()):
+    for number, (key, taken) in enumerate(takes.of_key.items()):
         if not number % _STEP:
             pause()
-        for slot, part in takes.by_slot(rows).items():
+        for slot, rows, gain in taken.parts:
             if (domain := by_slot.get(slot)) is not None:
-                domain.takes[key] = part
-                domain.gain[key] = sum(units.gains[each] for each in part.values())
+                domain.takes[key] = rows
+                domain.gain[key] = gain
     if _by_parts(tree, resolved):
         part_of = _slots(tree, resolved.slice_level).tolist()
         for slot, domain in by_slot.items():
@@ -252,7 +255,7 @@ def _slice_counts(
     for key, takes in domain.takes.items():
         gain = slices.gain[key] = dict[int, int]()
         for row, number in takes.items():
-            gain[part_of[row]] = gain.get(part_of[row], 0) + domain.units.gains[number]
+            gain[part_of[row]] = gain.get(part_of[row], 0) + domain.units.numbers.gains[number]
     return slices
 
 

@@ -24,11 +24,12 @@ class EvictionOrder:
     def __init__(self, units: UnitsByRow, slots: Ints, takes: Takes, want: int) -> None:
         self._units, self._slots, self._want = units, slots, want
         self._index = {key: number for number, key in enumerate(takes.of_key)}
-        rows = list(takes.of_key.values())
+        rows = [each.rows for each in takes.of_key.values()]
         self._rows = _array(chain.from_iterable(rows), sum(map(len, rows)))
         self._key = np.repeat(np.arange(len(rows), dtype=np.int64), [len(each) for each in rows])
         numbers = _array(chain.from_iterable(each.values() for each in rows), len(self._rows))
-        amounts = np.array(units.amounts, dtype=np.int64).reshape(len(units.amounts), len(units.columns))
+        each_number = takes.numbers.amounts
+        amounts = np.array(each_number, dtype=np.int64).reshape(len(each_number), len(takes.numbers.columns))
         self._amounts = amounts[numbers]
         self.holds = self._that_suffice()
         self._missing = np.zeros(max(self.holds, default=-1) + 1, dtype=np.int64)

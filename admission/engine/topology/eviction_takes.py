@@ -7,6 +7,7 @@ each of its rows.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from operator import floordiv
 from typing import Final
 
@@ -14,7 +15,7 @@ import numpy as np
 
 from admission.engine.topology.allocation.allocations import Allocations
 from admission.engine.topology.allocation.capacity import Capacity
-from admission.engine.topology.allocation.entries import by_host
+from admission.engine.topology.allocation.entries import Allocation, by_host
 from admission.engine.topology.allocation.simulated_removal import taken
 from admission.engine.topology.tree.level import Ints
 from admission.engine.topology.tree.tree import Tree
@@ -23,39 +24,23 @@ from admission.engine.topology.usage import Vector, times
 MOST_UNITS: Final = 1 << 40
 """More than any gang requests: sums of so many units of all rows do not overflow an int64."""
 
+_MOST_NUMBERS: Final = 10_000
+"""The number of different amounts, and of ended workloads, that are kept for the next question."""
+_QUESTIONS: Final = 4
+"""The number of resources and domains for which something is kept."""
 
-class UnitsByRow:
-    """The free amounts of the requested resources by row, and `fit`, the units that have room on each row.
 
-    A unit requests the amounts `unit`. `columns` are the columns of these resources. `amounts` are the numbered amounts that
-    workloads use on a row, and `gains` the bounds of the units that have more room without them.
+class NumberedAmounts:
+    """The amounts that workloads use on a row, of the resources of these columns, by number; a unit requests `unit`.
+
+    `gains` are the bounds of the units that have more room without these amounts.
     """
 
-    def __init__(self, columns: Sequence[int], unit: Sequence[int], free: Sequence[Ints]) -> None:
+    def __init__(self, columns: Sequence[int], unit: Sequence[int]) -> None:
         self.columns, self.unit = tuple(columns), tuple(unit)
-        self.free_at_first = tuple(free)
-        self.fit_at_first = self.units(self.free_at_first, len(free[0]) if free else 0)
-        self._free: list[list[int]] = [column.tolist() for column in free]
-        self._fit: list[int] = self.fit_at_first.tolist()
         self.amounts: list[tuple[int, ...]] = []
         self.gains: list[int] = []
         self._numbers: dict[tuple[int, ...], int] = {}
-
-    @classmethod
-    def of(cls, tree: Tree, columns: Sequence[int], unit: Sequence[int]) -> UnitsByRow:
-        """Counts what is free in the tree."""
-        return cls(columns, unit, [_free(tree, column) for column in columns])
-
-    def units(self, free: Sequence[Ints], size: int) -> Ints:
-        """Returns how many units have room in so many rows with these free amounts."""
-        fit: Ints = np.full(size, MOST_UNITS, dtype=np.int64)
-        for column, amount in zip(free, self.unit, strict=True):
-            fit = np.minimum(fit, column // amount)
-        return np.maximum(fit, 0)
-
-    def fit(self, row: int) -> int:
-        """Returns how many units have room on the row now."""
-        return self._fit[row]
 
     def number(self, amounts: Mapping[int, int]) -> int | None:
         """Returns the number of these amounts by column; None if there are none of the requested resources."""
@@ -67,13 +52,35 @@ class UnitsByRow:
             self.gains.append(max(-(-amount // need) for amount, need in zip(take, self.unit, strict=True)))
         return number
 
+
+class UnitsByRow:
+    """The free amounts of the requested resources by row, and how many units have room on each row."""
+
+    def __init__(self, tree: Tree, numbers: NumberedAmounts) -> None:
+        self.numbers = numbers
+        self.free_at_first = [_free(tree, column) for column in numbers.columns]
+        self.fit_at_first = self.units(self.free_at_first, tree.rows.size)
+        self._free: list[list[int]] = [column.tolist() for column in self.free_at_first]
+        self._fit: list[int] = self.fit_at_first.tolist()
+
+    def units(self, free: Sequence[Ints], size: int) -> Ints:
+        """Returns how many units have room in so many rows with these free amounts."""
+        fit: Ints = np.full(size, MOST_UNITS, dtype=np.int64)
+        for column, amount in zip(free, self.numbers.unit, strict=True):
+            fit = np.minimum(fit, column // amount)
+        return np.maximum(fit, 0)
+
+    def fit(self, row: int) -> int:
+        """Returns how many units have room on the row now."""
+        return self._fit[row]
+
     def shift(self, row: int, number: int, sign: int) -> int:
         """Frees the numbered amounts (1) or takes them again (-1); returns how many more units have room on the row."""
         left = []
-        for free, amount in zip(self._free, self.amounts[number], strict=True):
+        for free, amount in zip(self._free, self.numbers.amounts[number], strict=True):
             free[row] += sign * amount
             left.append(free[row])
-        fit: int = max(0, min(map(floordiv, left, self.unit)))
+        fit: int = max(0, min(map(floordiv, left, self.numbers.unit)))
         more = fit - self._fit[row]
         self._fit[row] = fit
         return more
@@ -84,34 +91,65 @@ def _free(tree: Tree, column: int) -> Ints:
     return np.zeros(tree.rows.size, dtype=np.int64) if free is None else free.copy()
 
 
-class Takes:
-    """The rows that each workload uses, with the number of the amounts that it uses there (`of_key`).
+@dataclass(frozen=True, slots=True, eq=False)
+class RowsTaken:
+    """The rows that a workload uses, each with the number of its amounts there; `parts` has them by domain: its slot, the rows,
+    and the bound of the units that an eviction adds.
+    """
 
-    `slots` has the slot of the domain of each row, -1 for a row that the gang may not use.
+    allocation: Allocation
+    rows: dict[int, int]
+    parts: list[tuple[int, dict[int, int], int]]
+
+
+class Takes:
+    """What workloads use on the rows of one flavor, `of_key` by workload.
+
+    `slots` has the slot of the domain of each row, -1 for a row that the gang may not use. What was counted for one question is
+    there for the next one, for workloads that are charged on hosts as before.
     """
 
     def __init__(
-        self, allocations: Allocations, capacity: Capacity, flavor: str, units: UnitsByRow, slots: Sequence[int]
+        self, allocations: Allocations, capacity: Capacity, flavor: str, numbers: NumberedAmounts, slots: Ints
     ) -> None:
         self._allocations, self._capacity, self._flavor = allocations, capacity, flavor
-        self._units, self._slots = units, slots
-        self._numbers: dict[tuple[Vector, int], int | None] = {}
-        self.of_key: dict[str, dict[int, int]] = {}
+        self.numbers, self._slots_by_row, self._slots = numbers, slots, slots.tolist()
+        self._tree = capacity.trees[flavor]
+        self._moves = self._tree.moves
+        self._by_vector: dict[tuple[Vector, int], int | None] = {}
+        self._kept: dict[str, RowsTaken] = {}
+        self.of_key: dict[str, RowsTaken] = {}
+
+    def still_hold(self, tree: Tree, slots: Ints) -> bool:
+        """Reports whether all rows and domains are as before."""
+        few = len(self.numbers.amounts) <= _MOST_NUMBERS and len(self._by_vector) <= _MOST_NUMBERS
+        return few and tree is self._tree and tree.moves == self._moves and np.array_equal(slots, self._slots_by_row)
+
+    def begin(self) -> None:
+        """Begins the next question."""
+        if len(self._kept) > 2 * len(self.of_key) + _MOST_NUMBERS:
+            self._kept.clear()
+        self.of_key = {}
 
     def add(self, key: str) -> None:
         """Counts what the workload and its bound pods use now."""
-        rows = self._of_hosts(key)
-        if rows is None:
-            rows = self._of_spots(key)
-        if rows:
-            self.of_key[key] = rows
+        taken = self._kept.get(key)
+        allocation = self._allocations.by_workload[key]
+        surplus = self._allocations.pods_with_surplus(key)
+        if taken is None or taken.allocation is not allocation or surplus:
+            rows = None if surplus else self._of_hosts(key)
+            taken = RowsTaken(allocation, *self._by_domain(self._of_spots(key) if rows is None else rows))
+            if rows is None:
+                self._kept.pop(key, None)
+            else:
+                self._kept[key] = taken
+        if taken.rows:
+            self.of_key[key] = taken
 
     def _of_hosts(self, key: str) -> dict[int, int] | None:
         """Returns the rows of a workload that is charged on hosts of this flavor alone, each once; None for any other."""
-        if self._allocations.pods_with_surplus(key):
-            return None
-        numbers, slots, flavor = self._numbers, self._slots, self._flavor
-        row_of_host, size = self._capacity.trees[flavor].row_of_host, len(slots)
+        numbers, slots, flavor = self._by_vector, self._slots, self._flavor
+        row_of_host, size = self._tree.row_of_host, len(slots)
         rows: dict[int, int] = {}
         for entry in self._allocations.by_workload[key].entries.values():
             if entry.by_node or entry.flavor != flavor or not by_host(entry.levels):
@@ -123,7 +161,7 @@ class Takes:
                 return None
             each = entry.vector, entry.count
             if each not in numbers:
-                numbers[each] = self._units.number(_by_column(times(*each)))
+                numbers[each] = self.numbers.number(_by_column(times(*each)))
             if (number := numbers[each]) is not None:
                 rows[row] = number
         return rows
@@ -134,19 +172,45 @@ class Takes:
             row = self._capacity.row(self._flavor, spot)
             if row is not None and row < len(self._slots) and self._slots[row] >= 0:
                 by_row[row] = _by_column(vector, by_row.get(row))
-        numbers = ((row, self._units.number(amounts)) for row, amounts in by_row.items())
+        numbers = ((row, self.numbers.number(amounts)) for row, amounts in by_row.items())
         return {row: number for row, number in numbers if number is not None}
 
-    def by_slot(self, rows: dict[int, int]) -> dict[int, dict[int, int]]:
-        """Returns these rows with their numbers, by the slot of their domain."""
-        slots, parts = self._slots, dict[int, dict[int, int]]()
+    def _by_domain(self, rows: dict[int, int]) -> tuple[dict[int, int], list[tuple[int, dict[int, int], int]]]:
+        slots, parts, gains = self._slots, dict[int, dict[int, int]](), self.numbers.gains
         for row, number in rows.items():
             part = parts.get(slots[row])
             if part is None:
                 parts[slots[row]] = {row: number}
             else:
                 part[row] = number
-        return parts
+        return rows, [(slot, part, sum(gains[each] for each in part.values())) for slot, part in parts.items()]
+
+
+class KeptTakes:
+    """What was counted for the last few questions."""
+
+    def __init__(self) -> None:
+        self._kept: dict[tuple[object, ...], Takes] = {}
+
+    def of(
+        self,
+        allocations: Allocations,
+        capacity: Capacity,
+        flavor: str,
+        columns: Sequence[int],
+        unit: Sequence[int],
+        slots: Ints,
+    ) -> Takes:
+        """Returns what was counted for the same resources and domains, or begins to count."""
+        name = (flavor, tuple(columns), tuple(unit))
+        takes = self._kept.pop(name, None)
+        if takes is None or not takes.still_hold(capacity.trees[flavor], slots):
+            takes = Takes(allocations, capacity, flavor, NumberedAmounts(columns, unit), slots)
+        takes.begin()
+        self._kept[name] = takes
+        if len(self._kept) > _QUESTIONS:
+            del self._kept[next(iter(self._kept))]
+        return takes
 
 
 def _by_column(vector: Vector, sums: dict[int, int] | None = None) -> dict[int, int]:

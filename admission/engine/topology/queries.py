@@ -26,6 +26,7 @@ from admission.engine.topology.allocation.simulated_removal import PlacementChec
 from admission.engine.topology.capacity_bound import CapacityBound
 from admission.engine.topology.empty_cluster import EmptyAnswers
 from admission.engine.topology.eviction_gains import EvictionGains, eviction_gains
+from admission.engine.topology.eviction_takes import KeptTakes
 from admission.engine.topology.joint.colocated import Placed
 from admission.engine.topology.level_check import BrokenLevel, broken_levels
 from admission.engine.topology.on_hosts import on_hosts
@@ -54,6 +55,7 @@ class PlacementQueries:
         self._placer = Placer(self._steps)
         self._replacer = Replacer(self._steps, journal, self._placer.place)
         self._empty = EmptyAnswers(self._placer, capacity)
+        self._takes = KeptTakes()
 
     def check(self, requests: Sequence[PlacementRequest], found: Mapping[str, Assignment]) -> PlacementCheck:
         """Returns a quick check, for use later in a trial, whether assignments found by `place` still have capacity."""
@@ -74,7 +76,8 @@ class PlacementQueries:
         """
         if any(request.spare_hosts for request in requests):
             return None
-        return eviction_gains(self._steps, self._allocations, self._capacity, requests, keys, pause)
+        kept = self._takes if pause is no_pause else KeptTakes()  # a question that pauses is not alone
+        return eviction_gains(self._steps, self._allocations, self._capacity, requests, keys, kept, pause)
 
     def place(self, requests: Sequence[PlacementRequest], *, simulate_empty: bool = False) -> PlacementResult:
         """Returns domains for the pod sets of one workload, together. `simulate_empty`: as if no workload were admitted.

@@ -60,6 +60,8 @@ class Tree:
         self._nodes = nodes
         self._usage_tables = usage_tables
         self.neighbours = neighbours
+        self.moves = 0
+        """Grows whenever a host or a node gets another row, or loses its row."""
         self._row_of: dict[Hashable, int] = {}
         self._members: dict[int, list[str]] = {}
         self._free: Ints = np.zeros((4, 16), dtype=np.int64)
@@ -259,6 +261,7 @@ class Tree:
             slot = None if self._chain()[depth - 1].disown(parent, slot) else parent
 
     def _set_members(self, row: int, names: list[str]) -> None:
+        self.moves += 1
         for name in self._members.pop(row, []):
             del self.row_of_node[name]
             host = self._hidden_host(name)
