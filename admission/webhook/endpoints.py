@@ -138,13 +138,16 @@ def _mutate_job(kind: jobs.ReviewedKind, resource: Resource) -> Mutator:
     return mutate
 
 
-def _validate_job(kind: jobs.ReviewedKind) -> Validator:
+def _validate_job(kind: jobs.ReviewedKind, *, at_once: bool) -> Validator:
     def validate(request: Request, lookups: Lookups, rules: ReviewRules) -> Errors:
         new, old = request.new, request.old
         rules = jobs.with_profile(rules, new, request.namespace, lookups)
         if request.operation == CREATE:
-            errors = jobs.validate_create(new, kind, rules, jobs.queue_levels(new, request.namespace, lookups))
             claimed = owners.claim(new, rules, pod=False)
+            if not at_once and not jobs.queue_name(new):  # reviewed for its marks alone
+                errors = [] if request.entitled else _owner_errors(request, claimed)
+                return [*errors, *marks.validate_part(new, kind.templates(new), request.ancestors, rules)]
+            errors = jobs.validate_create(new, kind, rules, jobs.queue_levels(new, request.namespace, lookups))
             errors += _owner_errors(request, claimed)
             errors += marks.validate_part(new, kind.templates(new), request.ancestors, rules)
             return errors if claimed else errors + _queue_errors(request, lookups, rules)
@@ -344,7 +347,7 @@ def _job_endpoint(resource: Resource, kind: jobs.ReviewedKind, *, at_once: bool 
     def marked(obj: Wire) -> Sequence[Wire]:
         return [template.body for template in kind.templates(obj)]
 
-    mutate, validate = _mutate_job(kind, resource), _validate_job(kind)
+    mutate, validate = _mutate_job(kind, resource), _validate_job(kind, at_once=at_once)
     return Endpoint(resource, mutate, validate, at_once=at_once, updates=True, restricted=restricted, marked=marked)
 
 
