@@ -1,4 +1,4 @@
-"""The resources as types, the client of the API server (`api.kube`), and the embedded API server (`api.fake`).
+"""The resources as types, the client of the API server (`api.kube`), and the embedded API server (`api.embedded`).
 
 names                          labels, annotations, gates, conditions and reasons
 workloads, queues, topology    Kueue's kinds; groups: PodGroups, elastic: ElasticQuotas, sakkara: its ConfigMaps

@@ -32,8 +32,8 @@ from admission.cli.story import (
     manifest,
     story,
 )
+from api.embedded.workers.kubelet import RUN_FOR
 from api.errors import StowageError
-from api.fake.workers.kubelet import RUN_FOR
 from api.kube.client import Kube, PatchKind
 from api.kube.resources import CLUSTER_QUEUES, PODS, Resource
 
@@ -147,7 +147,7 @@ class StoryPlayer:
         return await self._until(f"{job.name} {job.outcome}", lambda views: views[job.name].state is wanted)
 
     async def _let_end(self) -> None:
-        """Tells the fake kubelets how long pods run, only after a job waits: on a slow machine the pods might end earlier."""
+        """Tells the stand-in kubelets how long pods run once a job waits: on a slow machine the pods might end earlier."""
         for job in self._submitted:
             if job.run_for:
                 body = {"metadata": {"annotations": {RUN_FOR: job.run_for}}}

@@ -14,9 +14,9 @@ from pathlib import Path
 
 from admission.cli.install import install
 from admission.cli.processes import COMMANDS, Start, StowageProcesses, start_interpreter
-from api.fake.server import FakeServer, FakeSettings
-from api.fake.workers.base import Worker
-from api.fake.workers.driver import ALL, Workers
+from api.embedded.server import EmbeddedServer, EmbeddedSettings
+from api.embedded.workers.base import Worker
+from api.embedded.workers.driver import ALL, Workers
 from api.kube.client import Kube
 from api.kube.settings import ClientSettings
 
@@ -29,7 +29,7 @@ class EmbeddedCluster:
 
     kube: Kube
     processes: StowageProcesses
-    server: FakeServer
+    server: EmbeddedServer
     kubeconfig: Path
 
 
@@ -37,7 +37,7 @@ class EmbeddedCluster:
 async def embedded(
     folder: Path,
     environment: Mapping[str, str] | None = None,
-    settings: FakeSettings | None = None,
+    settings: EmbeddedSettings | None = None,
     launch: Start = start_interpreter,
     workers: Sequence[type[Worker]] = ALL,
 ) -> AsyncIterator[EmbeddedCluster]:
@@ -48,9 +48,9 @@ async def embedded(
     starts a process; `workers` stand in for the cluster's controllers. Raises ProcessFailed if a process does not become ready.
     """
     tokens = {name: f"system:serviceaccount:{NAMESPACE}:stowage-{name}" for name in COMMANDS}
-    settings = settings or FakeSettings()
+    settings = settings or EmbeddedSettings()
     settings = dataclasses.replace(settings, tokens={**tokens, **settings.tokens})
-    async with FakeServer(settings) as server, contextlib.AsyncExitStack() as stack:
+    async with EmbeddedServer(settings) as server, contextlib.AsyncExitStack() as stack:
         kubeconfig = server.kubeconfig(folder / "kubeconfig")
         kubeconfigs = {name: server.kubeconfig(folder / f"{name}.kubeconfig", token=name) for name in COMMANDS}
         kube = await stack.enter_async_context(await Kube.connect(ClientSettings(kubeconfig=kubeconfig)))

@@ -106,7 +106,7 @@ def context() -> Iterator[tuple[Resource, Manifest]]:
 
 
 def nodes() -> Iterator[Manifest]:
-    """Yields the hosts; `b1-r2-h3` is the third of block 1's second rack. The fake kubelets make them Ready."""
+    """Yields the hosts; `b1-r2-h3` is the third of block 1's second rack. The stand-in kubelets make them Ready."""
     size = {"cpu": "32", "memory": "256Gi", "pods": "110", GPU: str(GPUS_PER_HOST)}
     for block, racks in RACKS.items():
         for rack in racks:

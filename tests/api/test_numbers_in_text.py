@@ -12,8 +12,8 @@ from pydantic import TypeAdapter
 from admission.cli.main import seconds as option
 from admission.kueue_settings import Duration
 from api import duration
+from api.embedded import routes
 from api.errors import ApiError, InvalidObject
-from api.fake import routes
 from api.names import POD_INDEX_OFFSET
 from api.quantity import parse
 from api.requests import parse_int32

@@ -16,7 +16,7 @@ import yaml
 from aiohttp import web
 
 from admission.cli.embedded import NAMESPACE
-from api.fake.server import FakeSettings
+from api.embedded.server import EmbeddedSettings
 from api.kube.client import Kube
 from api.kube.resources import CRDS, JOBS, JOBSETS, SERVICE_ACCOUNTS, Resource
 from api.kube.settings import ClientSettings
@@ -127,7 +127,7 @@ async def battlefield(
             if request.path.endswith("/tokenreviews"):
                 asked.append(request.path)
 
-        settings = FakeSettings(tokens=tokens, tenants=frozenset({account}), intercept=note)
+        settings = EmbeddedSettings(tokens=tokens, tenants=frozenset({account}), intercept=note)
         async with embedded(folder, settings=settings) as stage:
             server = stage.server
             assert server is not None

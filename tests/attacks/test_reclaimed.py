@@ -9,8 +9,8 @@ import pytest
 import pytest_asyncio
 
 from admission.integrations.paths import with_value
+from api.embedded.workers.kubelet import RUN_FOR
 from api.errors import Forbidden
-from api.fake.workers.kubelet import RUN_FOR
 from api.kube.client import PatchKind
 from api.kube.resources import JOBS, JOBSETS, PODS, Resource
 from api.meta import is_true

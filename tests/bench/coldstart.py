@@ -23,8 +23,8 @@ from admission.cli.install import install
 from admission.cli.processes import StowageProcesses
 from api import names
 from api.assignment import encode
-from api.fake.server import FakeServer, FakeSettings
-from api.fake.store import ObjectStorage
+from api.embedded.server import EmbeddedServer, EmbeddedSettings
+from api.embedded.store import ObjectStorage
 from api.kube.client import Kube
 from api.kube.resources import (
     CLUSTER_QUEUES,
@@ -57,7 +57,7 @@ def run(load: str = "coldstart") -> None:
 
 async def _measure(folder: Path, name: str, load: dict[str, Any]) -> None:
     tokens = {"controller": f"system:serviceaccount:{STOWAGE}:stowage-controller"}
-    async with FakeServer(FakeSettings(tokens=tokens)) as server:
+    async with EmbeddedServer(EmbeddedSettings(tokens=tokens)) as server:
         kubeconfig = server.kubeconfig(folder / "kubeconfig")
         async with await Kube.connect(ClientSettings(kubeconfig=kubeconfig)) as kube:
             await install(kube, "https://127.0.0.1:1")

@@ -21,9 +21,9 @@ from typing import Final
 import uvloop
 
 from admission.cli.embedded import EmbeddedCluster, embedded
-from api.fake.table import StoreEvent
-from api.fake.watch import Watcher
-from api.fake.workers.base import holds
+from api.embedded.table import StoreEvent
+from api.embedded.watch import Watcher
+from api.embedded.workers.base import holds
 from api.kube.resources import JOBS, WORKLOADS
 from tests.bench.measure import cost, pid_of
 from tests.scenarios.site import Site

@@ -28,8 +28,8 @@ import yaml
 from admission.cli.embedded import NAMESPACE as STOWAGE
 from admission.cli.install import install
 from admission.cli.processes import ChildProcess, StowageProcesses
-from api.fake.server import FakeServer, FakeSettings
-from api.fake.store import ObjectStorage
+from api.embedded.server import EmbeddedServer, EmbeddedSettings
+from api.embedded.store import ObjectStorage
 from api.kube.client import Kube, PatchKind
 from api.kube.resources import (
     CLUSTER_QUEUES,
@@ -132,7 +132,7 @@ async def _measure(folder: Path, share: float) -> None:
 @asynccontextmanager
 async def _started(folder: Path, load: dict[str, Any], waiting: int) -> AsyncIterator[_Bench]:
     tokens = {"controller": f"system:serviceaccount:{STOWAGE}:stowage-controller"}
-    async with FakeServer(FakeSettings(tokens=tokens)) as server:
+    async with EmbeddedServer(EmbeddedSettings(tokens=tokens)) as server:
         kubeconfig = server.kubeconfig(folder / "kubeconfig")
         async with await Kube.connect(ClientSettings(kubeconfig=kubeconfig)) as kube:
             await install(kube, "https://127.0.0.1:1")

@@ -23,7 +23,7 @@ import aiohttp
 
 from admission.cli.install import install
 from admission.cli.ports import free_port
-from api.fake.server import FakeServer, FakeSettings
+from api.embedded.server import EmbeddedServer, EmbeddedSettings
 from api.kube.client import Kube, PatchKind
 from api.kube.resources import JOBS, NODES
 from api.kube.settings import ClientSettings
@@ -97,7 +97,7 @@ async def _embedded(size: int) -> AsyncIterator[Scene]:
         "foreign_pods": size,
     }
     with tempfile.TemporaryDirectory(prefix="stowage-bench-") as folder:
-        async with FakeServer(FakeSettings()) as server:
+        async with EmbeddedServer(EmbeddedSettings()) as server:
             kubeconfig = server.kubeconfig(Path(folder) / "kubeconfig")
             async with await Kube.connect(ClientSettings(kubeconfig=kubeconfig)) as kube:
                 await install(kube, "https://127.0.0.1:1")

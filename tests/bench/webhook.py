@@ -30,7 +30,7 @@ from admission.cli.embedded import NAMESPACE as STOWAGE
 from admission.cli.install import install
 from admission.cli.processes import StowageProcesses
 from api import names
-from api.fake.server import FakeServer, FakeSettings
+from api.embedded.server import EmbeddedServer, EmbeddedSettings
 from api.kube.client import Kube
 from api.kube.settings import ClientSettings
 from tests.bench.loads import loads
@@ -66,7 +66,7 @@ async def _measure(folder: Path, load: Load) -> None:
 @asynccontextmanager
 async def _webhook(folder: Path) -> AsyncIterator[StowageProcesses]:
     tokens = {"webhook": f"system:serviceaccount:{STOWAGE}:stowage-webhook"}
-    async with FakeServer(FakeSettings(tokens=tokens)) as server:
+    async with EmbeddedServer(EmbeddedSettings(tokens=tokens)) as server:
         own = server.kubeconfig(folder / "webhook.kubeconfig", token="webhook")
         processes = StowageProcesses({"webhook": own}, folder)
         kubeconfig = server.kubeconfig(folder / "kubeconfig")

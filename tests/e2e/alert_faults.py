@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 import aiohttp
 from aiohttp import web
 
-from api.fake.request import RequestTarget
+from api.embedded.request import RequestTarget
 from api.kube.client import PatchKind
 from api.kube.resources import (
     CLUSTER_QUEUES,

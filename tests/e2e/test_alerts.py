@@ -13,7 +13,7 @@ import pytest
 import pytest_asyncio
 import yaml
 
-from api.fake.server import FakeSettings
+from api.embedded.server import EmbeddedSettings
 from api.kube.resources import LOCAL_QUEUES
 from hack import board
 from hack.controlplane.fixtures import built
@@ -39,7 +39,7 @@ def promtool(tmp_path_factory: pytest.TempPathFactory) -> Promtool:
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def watched(promtool: Promtool, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Watched]:
     faults = Faults()
-    settings = FakeSettings(intercept=faults.intercept, on_send=faults.on_send, bookmark_seconds=0.5)
+    settings = EmbeddedSettings(intercept=faults.intercept, on_send=faults.on_send, bookmark_seconds=0.5)
     async with embedded(tmp_path_factory.mktemp("alerts"), OFTEN, settings) as stage:
         controller, found = stage.processes.children[CONTROLLER], Defects(stage.processes.folder / "defect")
         ungater, clock = stage.processes.children[UNGATER], MovedClock(stage.processes.folder / "ungater-clock")

@@ -15,7 +15,7 @@ from admission.settings import AdmissionSettings
 from admission.webhook.endpoints import MUTATE_DECLARED, MUTATING, VALIDATE_DECLARED, VALIDATING
 from admission.webhook.rules.review_rules import JOB, ReviewRules
 from admission.world.jobs import job_kinds
-from api.fake.server import FakeServer, FakeSettings
+from api.embedded.server import EmbeddedServer, EmbeddedSettings
 from api.kube.client import Kube
 from api.kube.resources import CRDS
 from api.kube.settings import ClientSettings
@@ -98,7 +98,7 @@ def test_the_development_configuration_has_its_webhooks(kind: JobIntegration, na
 
 
 async def test_the_controller_watches_each_kind_and_what_it_refers_to(tmp_path: Path) -> None:
-    async with FakeServer(FakeSettings()) as server:
+    async with EmbeddedServer(EmbeddedSettings()) as server:
         file = server.kubeconfig(tmp_path / "kubeconfig")
         async with await Kube.connect(ClientSettings(kubeconfig=file)) as kube:
             parts = _Controller(kube, kube, AdmissionSettings()).parts
@@ -107,7 +107,7 @@ async def test_the_controller_watches_each_kind_and_what_it_refers_to(tmp_path: 
 
 
 async def test_the_embedded_server_serves_each_kind(tmp_path: Path) -> None:
-    async with FakeServer(FakeSettings()) as server:
+    async with EmbeddedServer(EmbeddedSettings()) as server:
         file = server.kubeconfig(tmp_path / "kubeconfig")
         async with await Kube.connect(ClientSettings(kubeconfig=file)) as kube:
             for kind in ADAPTERS:

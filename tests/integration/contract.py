@@ -22,7 +22,7 @@ from typing import Any
 import aiohttp
 import pytest
 
-from api.fake.server import FakeServer, FakeSettings
+from api.embedded.server import EmbeddedServer, EmbeddedSettings
 
 JSON, MERGE = "application/json-patch+json", "application/merge-patch+json"
 STRATEGIC, APPLY = "application/strategic-merge-patch+json", "application/apply-patch+yaml"
@@ -121,7 +121,7 @@ def real_kubeconfig(request: pytest.FixtureRequest) -> Iterator[Path]:
         yield started.kubeconfig
 
 
-@pytest.fixture(params=["fake", pytest.param("real", marks=pytest.mark.e2e)])
+@pytest.fixture(params=["embedded", pytest.param("real", marks=pytest.mark.e2e)])
 async def server(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Server]:
     if request.param == "real":
         kubeconfig: Path = request.getfixturevalue("real_kubeconfig")
@@ -129,8 +129,8 @@ async def server(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterato
             yield served
         return
     async with (
-        FakeServer(FakeSettings(bookmark_seconds=0.05)) as fake,
-        _served(fake.kubeconfig(tmp_path / "kubeconfig")) as served,
+        EmbeddedServer(EmbeddedSettings(bookmark_seconds=0.05)) as embedded,
+        _served(embedded.kubeconfig(tmp_path / "kubeconfig")) as served,
     ):
         yield served
 

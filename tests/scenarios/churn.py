@@ -18,10 +18,10 @@ from typing import Any, Final
 import aiohttp
 
 from admission.cli.processes import ChildProcess
+from api.embedded.store import ObjectStorage
+from api.embedded.table import StoreEvent
+from api.embedded.workers.base import holds
 from api.errors import NotFound, ServerError
-from api.fake.store import ObjectStorage
-from api.fake.table import StoreEvent
-from api.fake.workers.base import holds
 from api.kube.client import Kube
 from api.kube.resources import (
     CLUSTER_QUEUES,

@@ -19,8 +19,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from api.assignment import Domain, decode
-from api.fake.store import ObjectStorage
-from api.fake.table import StoreEvent
+from api.embedded.store import ObjectStorage
+from api.embedded.table import StoreEvent
 from api.kube.resources import NODES, PODS, WORKLOADS
 from api.meta import is_true
 from api.names import (

@@ -18,7 +18,7 @@ import cachetools
 import numpy as np
 
 OURS: Final = ("admission", "api", "ungater")
-_NOT_OURS: Final = ("api.fake",)
+_NOT_OURS: Final = ("api.embedded",)
 _ATOMS: Final = (
     str, bytes, int, float, bool, type(None), type, types.ModuleType, types.BuiltinFunctionType, types.CodeType,
     asyncio.AbstractEventLoop,

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
 
+from api.embedded.workers.kubelet import RUN_FOR
 from api.errors import AlreadyExists, Conflict, NotFound
-from api.fake.workers.kubelet import RUN_FOR
 from api.kube.client import Kube, PatchKind
 from api.kube.resources import (
     CLUSTER_QUEUES,

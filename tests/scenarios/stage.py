@@ -18,9 +18,9 @@ from admission.cli.embedded import embedded as embedded_cluster
 from admission.cli.install import CONFIG, by_url
 from admission.cli.processes import COMMANDS, StowageProcesses
 from admission.settings import WebhookSection
-from api.fake.server import FakeServer, FakeSettings
-from api.fake.workers.driver import ALL as ALL_WORKERS
-from api.fake.workers.jobs import JobWorker
+from api.embedded.server import EmbeddedServer, EmbeddedSettings
+from api.embedded.workers.driver import ALL as ALL_WORKERS
+from api.embedded.workers.jobs import JobWorker
 from api.kube.client import Kube, PatchKind
 from api.kube.resources import ALL, CRDS, MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS
 from api.kube.settings import ClientSettings
@@ -59,12 +59,12 @@ class Stage:
     name: str
     kube: Kube
     processes: StowageProcesses
-    server: FakeServer | None = None
+    server: EmbeddedServer | None = None
 
 
 @contextlib.asynccontextmanager
 async def embedded(
-    folder: Path, environment: Mapping[str, str] | None = None, settings: FakeSettings | None = None
+    folder: Path, environment: Mapping[str, str] | None = None, settings: EmbeddedSettings | None = None
 ) -> AsyncIterator[Stage]:
     """An embedded API server of its own."""
     async with embedded_cluster(folder, environment, settings, start_forked, WORKERS) as found:

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 from aiohttp import web
 
+from api.embedded.server import EmbeddedSettings
 from api.errors import NotFound
-from api.fake.server import FakeSettings
 from api.kube.resources import LEASES
 from tests.scenarios.invariants import Invariants
 from tests.scenarios.site import Site, eventually
@@ -109,7 +109,7 @@ class Killing:
 async def killing_on(folder: Path, environment: Mapping[str, str]) -> AsyncIterator[Killing]:
     """A stage whose controller can be made to stand still."""
     still = Standstill()
-    settings = FakeSettings(intercept=still.intercept, on_answer=still.on_answer)
+    settings = EmbeddedSettings(intercept=still.intercept, on_answer=still.on_answer)
     async with embedded(folder, environment, settings) as stage:
         assert stage.server is not None
         async with Invariants(stage.server.store).watched() as invariants:

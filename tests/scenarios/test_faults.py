@@ -22,9 +22,9 @@ import pytest
 import pytest_asyncio
 
 from admission.cli.processes import COMMANDS
+from api.embedded.faults import FaultInjector, InjectedFault, Rates
+from api.embedded.server import EmbeddedSettings
 from api.errors import ServerError
-from api.fake.faults import FaultInjector, InjectedFault, Rates
-from api.fake.server import FakeSettings
 from api.kube.client import PatchKind
 from api.kube.resources import JOBS, JOBSETS, MUTATING_WEBHOOKS, NODES, PODS, VALIDATING_WEBHOOKS, Resource
 from tests.scenarios import test_scenarios
@@ -94,7 +94,7 @@ class Storm:
 async def storm(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Storm]:
     """One stage for the module."""
     faults = FaultInjector(victims=lambda token: token in COMMANDS, slowness=2.0)
-    settings = FakeSettings(bookmark_seconds=BOOKMARKS, **faults.seams())
+    settings = EmbeddedSettings(bookmark_seconds=BOOKMARKS, **faults.seams())
     async with embedded(tmp_path_factory.mktemp("storm"), ENVIRONMENT, settings) as stage:
         assert stage.server is not None
         for resource in (MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS):

@@ -16,8 +16,8 @@ import pytest
 import pytest_asyncio
 from aiohttp import web
 
+from api.embedded.server import EmbeddedSettings
 from api.errors import StowageError
-from api.fake.server import FakeSettings
 from api.kube.resources import EVENTS, JOBS
 from api.meta import find_condition
 from api.names import EVICTED, MOVING, REQUIRE_TOPOLOGY
@@ -55,7 +55,7 @@ class Conflicts:
 async def refusing(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[tuple[Stage, Conflicts]]:
     """One stage for the module."""
     conflicts = Conflicts()
-    settings = FakeSettings(intercept=conflicts.intercept)
+    settings = EmbeddedSettings(intercept=conflicts.intercept)
     async with embedded(tmp_path_factory.mktemp("neighbour"), ENVIRONMENT, settings) as stage:
         yield stage, conflicts
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from api.fake.workers.kubelet import RUN_FOR
+from api.embedded.workers.kubelet import RUN_FOR
 from api.kube.client import PatchKind
 from api.kube.resources import CLUSTER_QUEUES, JOBS, PODS
 from api.names import ELASTIC_JOB, REQUIRE_TOPOLOGY, UNCONSTRAINED_TOPOLOGY

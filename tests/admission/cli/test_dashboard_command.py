@@ -12,7 +12,7 @@ from aiohttp import web
 
 from admission.cli.dashboard import NOT_SERVED
 from admission.cli.install import install
-from api.fake.server import FakeServer, FakeSettings
+from api.embedded.server import EmbeddedServer, EmbeddedSettings
 from api.kube.client import Kube
 from api.kube.resources import MUTATING_WEBHOOKS, NAMESPACES, NODES, VALIDATING_WEBHOOKS, WORKLOADS
 from api.kube.settings import ClientSettings
@@ -43,7 +43,7 @@ async def wait(kube: Kube, namespace: str, name: str) -> None:
     await kube.create(WORKLOADS, {"apiVersion": WORKLOADS.api_version, "kind": WORKLOADS.kind, **body})
 
 
-async def filled(server: FakeServer, folder: Path) -> Path:
+async def filled(server: EmbeddedServer, folder: Path) -> Path:
     """Gives the server a node, and in each of two namespaces a workload that waits. Returns a kubeconfig."""
     kubeconfig = server.kubeconfig(folder / "kubeconfig")
     async with await Kube.connect(ClientSettings(kubeconfig=kubeconfig, attempts=1)) as kube:
@@ -58,7 +58,7 @@ async def filled(server: FakeServer, folder: Path) -> Path:
 
 
 async def test_an_administrator_sees_all_namespaces(tmp_path: Path) -> None:
-    async with FakeServer() as server, opened(await filled(server, tmp_path)) as command:
+    async with EmbeddedServer() as server, opened(await filled(server, tmp_path)) as command:
         status, found = await command.shows("workloads")
         assert status == 200
         assert sorted(row["namespace"] for row in found["items"]) == list(TEAMS)
@@ -72,7 +72,7 @@ async def test_a_user_of_one_namespace_sees_it_and_is_told_what_else_is_not_show
     async def intercept(request: web.Request) -> web.StreamResponse | None:
         return await no_list_beside_team_a(request) if refusing else None
 
-    async with FakeServer(replace(FakeSettings(), intercept=intercept)) as server:
+    async with EmbeddedServer(replace(EmbeddedSettings(), intercept=intercept)) as server:
         kubeconfig = await filled(server, tmp_path)
         refusing = True
         async with opened(kubeconfig) as command:
@@ -114,7 +114,7 @@ async def test_a_user_without_any_right_is_told_so(tmp_path: Path) -> None:
     async def intercept(request: web.Request) -> web.StreamResponse | None:
         return await no_list_beside_team_a(request) if refusing else None
 
-    async with FakeServer(replace(FakeSettings(), intercept=intercept)) as server:
+    async with EmbeddedServer(replace(EmbeddedSettings(), intercept=intercept)) as server:
         kubeconfig = in_namespace(await filled(server, tmp_path), "team-b")
         refusing = True
         async with opened(kubeconfig) as command:
@@ -127,7 +127,7 @@ async def test_a_user_without_any_right_is_told_so(tmp_path: Path) -> None:
 async def test_a_port_that_is_taken_ends_the_command_with_a_reason(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as other:
         port = other.getsockname()[1]
-        async with FakeServer() as server:
+        async with EmbeddedServer() as server:
             options = (f"--port={port}", "--no-open", f"--kubeconfig={await filled(server, tmp_path)}")
             process = await asyncio.create_subprocess_exec(
                 sys.executable, "-m", "admission.cli", "dashboard", *options, stderr=asyncio.subprocess.PIPE

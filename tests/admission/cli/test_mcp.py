@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 
 from admission.cli.main import app
 from admission.dashboard.tools import TOOLS
-from api.fake.server import FakeServer
+from api.embedded.server import EmbeddedServer
 from api.kube.resources import CLUSTER_QUEUES, CRDS, LOCAL_QUEUES, NAMESPACES, RESOURCE_FLAVORS, WORKLOADS
 from tests.builders import workload
 from tests.crds import SHIPPED, shipped
@@ -25,7 +25,7 @@ from tests.crds import SHIPPED, shipped
 QUOTA = {"name": "cpus", "resources": [{"name": "cpu", "nominalQuota": 4}]}
 
 
-def fill(server: FakeServer) -> None:
+def fill(server: EmbeddedServer) -> None:
     """Creates our CRDs, a queue of four cpus and a Workload of eight."""
     for file in sorted(SHIPPED.glob("*.yaml")):
         if (crd := shipped(file.stem)).get("kind") == "CustomResourceDefinition":
@@ -51,7 +51,7 @@ async def told(one: Client, tool: str, arguments: dict[str, Any]) -> tuple[bool,
 @pytest.mark.stage
 @pytest.mark.parametrize("mode", ["legacy", "auto"])
 async def test_an_assistant_asks_why_a_workload_waits(tmp_path: Path, mode: str) -> None:
-    async with FakeServer() as server, asyncio.timeout(90):
+    async with EmbeddedServer() as server, asyncio.timeout(90):
         kubeconfig = server.kubeconfig(tmp_path / "kubeconfig")
         fill(server)
         given = StdioServerParameters(
@@ -74,7 +74,7 @@ async def test_an_assistant_asks_why_a_workload_waits(tmp_path: Path, mode: str)
 
 @pytest.mark.stage
 async def test_it_ends_when_its_client_does_and_prints_nothing_else(tmp_path: Path) -> None:
-    async with FakeServer() as server, asyncio.timeout(60):
+    async with EmbeddedServer() as server, asyncio.timeout(60):
         kubeconfig = server.kubeconfig(tmp_path / "kubeconfig")
         fill(server)
         process = await asyncio.create_subprocess_exec(

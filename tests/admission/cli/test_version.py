@@ -13,7 +13,7 @@ import pytest
 from typer.testing import CliRunner
 
 from admission.cli.main import app
-from api.fake.server import FakeServer
+from api.embedded.server import EmbeddedServer
 from api.kube.client import Kube
 from api.kube.resources import DEPLOYMENTS, NAMESPACES
 from api.kube.settings import ClientSettings
@@ -38,7 +38,7 @@ def test_a_cluster_that_does_not_answer_is_told_after_the_version(tmp_path: Path
 
 @pytest.mark.stage
 async def test_the_images_in_the_cluster_are_told(tmp_path: Path) -> None:
-    async with FakeServer() as server:
+    async with EmbeddedServer() as server:
         kubeconfig = server.kubeconfig(tmp_path / "kubeconfig")
         async with await Kube.connect(ClientSettings(kubeconfig=kubeconfig)) as kube:
             template = {**pod_template(), "metadata": {"labels": OURS}}

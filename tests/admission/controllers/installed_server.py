@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from admission.cli.install import install
-from api.fake.server import FakeServer, FakeSettings
+from api.embedded.server import EmbeddedServer, EmbeddedSettings
 from api.kube.client import Kube
 from api.kube.resources import MUTATING_WEBHOOKS, NAMESPACES, VALIDATING_WEBHOOKS
 from api.kube.settings import ClientSettings
@@ -19,7 +19,7 @@ from tests.builders import pod_template
 @contextlib.asynccontextmanager
 async def installed(folder: Path) -> AsyncIterator[Kube]:
     """Its client. Nobody answers for the webhooks, so there are none; there is the namespace `ns`."""
-    async with FakeServer(FakeSettings(tls=False)) as server:
+    async with EmbeddedServer(EmbeddedSettings(tls=False)) as server:
         settings = ClientSettings(kubeconfig=server.kubeconfig(folder / "kubeconfig"))
         async with await Kube.connect(settings) as kube:
             await install(kube, "https://127.0.0.1:1")

@@ -15,8 +15,8 @@ from admission.controllers.watch.cluster_view import Views
 from admission.controllers.watch.projection import ProjectedMeta, ProjectedPod
 from admission.engine.ledger import Ledger
 from admission.engine.model import BoundPod, Payer
+from api.embedded.patch import merge_patch
 from api.errors import NotFound
-from api.fake.patch import merge_patch
 from api.kube.client import Kube
 from api.kube.events import EventRecorder
 from api.kube.resources import PODS, Resource

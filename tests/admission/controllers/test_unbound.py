@@ -11,7 +11,7 @@ from admission.controllers.nodes.unbound import UnboundController, UnboundPod, U
 from admission.controllers.state.evictions import Eviction
 from admission.controllers.watch.cluster_view import Views
 from admission.controllers.write.evictor import Evictor
-from api.fake.patch import merge_patch
+from api.embedded.patch import merge_patch
 from api.kube.client import Kube
 from api.kube.events import EventRecorder
 from api.kube.informer import Informer

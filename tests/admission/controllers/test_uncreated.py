@@ -17,8 +17,8 @@ from admission.controllers.watch.projection import ProjectedMeta, ProjectedPod
 from admission.controllers.write.evictor import Evictor
 from admission.engine.ledger import Ledger
 from admission.engine.model import BoundPod
+from api.embedded.patch import merge_patch
 from api.errors import NotFound
-from api.fake.patch import merge_patch
 from api.kube.client import Kube
 from api.kube.events import EventRecorder
 from api.kube.informer import Informer

@@ -19,7 +19,7 @@ from admission.doctor.read import look
 from admission.doctor.report import examined
 from admission.doctor.view import View
 from api.assignment import encode
-from api.fake.server import FakeServer
+from api.embedded.server import EmbeddedServer
 from api.kube import resources as kinds
 from api.kube.client import Kube, PatchKind
 from api.kube.settings import ClientSettings
@@ -229,7 +229,7 @@ def test_of_a_pod_with_endless_marks_nothing_long_is_kept() -> None:
 async def test_owners_are_followed_in_bounds_and_only_if_their_uid_is_theirs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with FakeServer() as server:
+    async with EmbeddedServer() as server:
         settings = ClientSettings(kubeconfig=server.kubeconfig(tmp_path / "kubeconfig"), attempts=1)
         async with await Kube.connect(settings) as kube:
             await kube.create(kinds.NAMESPACES, {"metadata": {"name": "a"}})
@@ -268,7 +268,7 @@ def test_a_pod_whose_owners_were_not_looked_up_is_not_named_and_the_check_does_n
 
 async def test_of_listed_objects_the_pod_without_a_place_is_named(tmp_path: Path) -> None:
     """As a cluster has them: a Job's two pods, and one with the same marks that nobody owns."""
-    async with FakeServer() as server:
+    async with EmbeddedServer() as server:
         settings = ClientSettings(kubeconfig=server.kubeconfig(tmp_path / "kubeconfig"), attempts=1)
         async with await Kube.connect(settings) as kube:
             await install(kube, "https://127.0.0.1:1")

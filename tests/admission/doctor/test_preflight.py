@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from admission.cli.install import manifests
-from api.fake.server import FakeServer
+from api.embedded.server import EmbeddedServer
 from api.kube.client import Kube, PatchKind
 from api.kube.resources import (
     ADMISSION_CHECKS,
@@ -64,7 +64,7 @@ async def kueue(kube: Kube, configuration: str) -> None:
     await kube.create(CONFIG_MAPS, {"metadata": {"name": "kueue-config", "namespace": "kueue-system"}, "data": data})
 
 
-async def test_a_usual_kueue_is_ready_to_migrate(server: FakeServer, kube: Kube, tmp_path: Path) -> None:
+async def test_a_usual_kueue_is_ready_to_migrate(server: EmbeddedServer, kube: Kube, tmp_path: Path) -> None:
     """Settings of its own process stand in no way."""
     await kueue(kube, USUAL)
     await create(kube, CLUSTER_QUEUES, healthy.queue("q", "f"))
@@ -75,7 +75,7 @@ async def test_a_usual_kueue_is_ready_to_migrate(server: FakeServer, kube: Kube,
 
 async def test_preflight_that_could_not_read_everything_does_not_say_ready(tmp_path: Path) -> None:
     """Issue 20, build 2: the verdict is about all that a migration depends on."""
-    async with FakeServer(refusing("workloads")) as server:
+    async with EmbeddedServer(refusing("workloads")) as server:
         kubeconfig = server.kubeconfig(tmp_path / "kubeconfig")
         async with await Kube.connect(ClientSettings(kubeconfig=kubeconfig, attempts=1)) as kube:
             await kueue(kube, USUAL)
@@ -86,7 +86,7 @@ async def test_preflight_that_could_not_read_everything_does_not_say_ready(tmp_p
 
 
 async def test_preflight_reads_the_gates_among_the_arguments_of_kueue(
-    server: FakeServer, kube: Kube, tmp_path: Path
+    server: EmbeddedServer, kube: Kube, tmp_path: Path
 ) -> None:
     await kueue(kube, USUAL)
     container = {"args": ["--zap-log-level=2", "--feature-gates=LocalQueueMetrics=true,TopologyAwareScheduling=true"]}
@@ -100,7 +100,7 @@ async def test_preflight_reads_the_gates_among_the_arguments_of_kueue(
 
 
 async def test_preflight_says_that_kueue_is_in_another_namespace(
-    server: FakeServer, kube: Kube, tmp_path: Path
+    server: EmbeddedServer, kube: Kube, tmp_path: Path
 ) -> None:
     """Its settings were not read, so they cannot be called fine."""
     await kueue(kube, CONFIGURATION)
@@ -134,7 +134,7 @@ async def test_preflight_says_that_kueue_is_in_another_namespace(
     ],
 )
 async def test_preflight_says_whether_a_setting_is_left_out_or_written_otherwise(
-    server: FakeServer, kube: Kube, tmp_path: Path, configuration: str, what: str, command: str
+    server: EmbeddedServer, kube: Kube, tmp_path: Path, configuration: str, what: str, command: str
 ) -> None:
     """Who left waitForPodsReady out would lose a feature that Kueue has on."""
     await kueue(kube, f"{USUAL}\n{configuration}")
@@ -144,7 +144,7 @@ async def test_preflight_says_whether_a_setting_is_left_out_or_written_otherwise
 
 
 async def test_preflight_beside_a_kueue_that_is_too_old_does_not_say_ready(
-    server: FakeServer, kube: Kube, tmp_path: Path
+    server: EmbeddedServer, kube: Kube, tmp_path: Path
 ) -> None:
     """It serves v1beta1 alone, in which nothing is read: no check of its objects could find anything."""
     await kueue(kube, USUAL)
@@ -160,7 +160,7 @@ async def test_preflight_beside_a_kueue_that_is_too_old_does_not_say_ready(
 
 
 async def test_preflight_takes_a_check_out_of_its_queues_before_it_deletes_it(
-    server: FakeServer, kube: Kube, tmp_path: Path
+    server: EmbeddedServer, kube: Kube, tmp_path: Path
 ) -> None:
     """Kueue keeps a check that a queue names, and kubectl waits for it. No command brings back what another one took away."""
     await kueue(kube, USUAL)
@@ -184,7 +184,7 @@ async def test_preflight_takes_a_check_out_of_its_queues_before_it_deletes_it(
     assert last.endswith("delete admissioncheck multi")
 
 
-async def test_preflight_names_what_stands_in_the_way(server: FakeServer, kube: Kube, tmp_path: Path) -> None:
+async def test_preflight_names_what_stands_in_the_way(server: EmbeddedServer, kube: Kube, tmp_path: Path) -> None:
     await kueue(kube, CONFIGURATION)
     check = {"controllerName": "kueue.x-k8s.io/multikueue"}
     await create(kube, ADMISSION_CHECKS, {"metadata": {"name": "multi"}, "spec": check})

@@ -22,7 +22,7 @@ from admission.doctor.question import Question
 from admission.doctor.read import look
 from admission.doctor.report import examined
 from admission.doctor.view import View
-from api.fake.server import FakeServer, FakeSettings
+from api.embedded.server import EmbeddedServer, EmbeddedSettings
 from api.kube.client import Kube
 from api.kube.resources import (
     CONFIG_MAPS,
@@ -51,13 +51,13 @@ DEAD_WEBHOOK = "https://127.0.0.1:1"
 
 
 @pytest_asyncio.fixture
-async def server() -> AsyncIterator[FakeServer]:
-    async with FakeServer(FakeSettings()) as found:
+async def server() -> AsyncIterator[EmbeddedServer]:
+    async with EmbeddedServer(EmbeddedSettings()) as found:
         yield found
 
 
 @pytest_asyncio.fixture
-async def kube(server: FakeServer, tmp_path: Path) -> AsyncIterator[Kube]:
+async def kube(server: EmbeddedServer, tmp_path: Path) -> AsyncIterator[Kube]:
     settings = ClientSettings(kubeconfig=server.kubeconfig(tmp_path / "kubeconfig"), attempts=1)
     async with await Kube.connect(settings) as found:
         yield found
@@ -214,7 +214,7 @@ async def test_a_kind_that_a_jobkind_declares_is_no_finding(kube: Kube) -> None:
 
 
 async def test_a_custom_kind_that_the_user_may_not_list_is_told(tmp_path: Path) -> None:
-    async with FakeServer(refusing("trains")) as server:
+    async with EmbeddedServer(refusing("trains")) as server:
         kubeconfig = server.kubeconfig(tmp_path / "kubeconfig")
         async with await Kube.connect(ClientSettings(kubeconfig=kubeconfig, attempts=1)) as kube:
             await kube.create(CRDS, crd_of(TRAINS))
@@ -278,7 +278,7 @@ async def test_made_up_kinds_are_asked_about_in_bounds_and_the_others_are_not_ca
     assert "owners of Workloads: only 2 of 4 kinds that no CRD declares were looked at" in report.cut
 
 
-def refusing(plural: str) -> FakeSettings:
+def refusing(plural: str) -> EmbeddedSettings:
     """A server that lets nobody read these objects."""
 
     async def refuse(request: web.Request) -> web.StreamResponse | None:
@@ -287,11 +287,11 @@ def refusing(plural: str) -> FakeSettings:
         status = {"kind": "Status", "status": "Failure", "reason": "Forbidden", "code": 403}
         return web.json_response({**status, "message": f"no {plural} for you"}, status=403)
 
-    return replace(FakeSettings(), intercept=refuse)
+    return replace(EmbeddedSettings(), intercept=refuse)
 
 
 async def test_a_kind_that_the_user_may_not_read_is_told_and_its_checks_do_not_pass(tmp_path: Path) -> None:
-    async with FakeServer(refusing("nodes")) as server:
+    async with EmbeddedServer(refusing("nodes")) as server:
         kubeconfig = server.kubeconfig(tmp_path / "kubeconfig")
         async with await Kube.connect(ClientSettings(kubeconfig=kubeconfig, attempts=1)) as kube:
             report = examined(await looked(kube), ALL)
@@ -299,7 +299,7 @@ async def test_a_kind_that_the_user_may_not_read_is_told_and_its_checks_do_not_p
     assert "leases" not in report.unread
 
 
-async def test_no_secret_is_read(server: FakeServer, kube: Kube) -> None:
+async def test_no_secret_is_read(server: EmbeddedServer, kube: Kube) -> None:
     asked: list[str] = []
     await kube.create(NAMESPACES, {"metadata": {"name": healthy.OURS}})
     secret = {"metadata": {"name": "s", "namespace": healthy.OURS}, "data": {"key": "Q0FOQVJZ"}}
@@ -332,7 +332,9 @@ def test_without_a_cluster_it_cannot_look(tmp_path: Path) -> None:
     assert done.stderr.startswith("cannot look: the cluster does not answer")
 
 
-async def test_findings_end_with_1_and_are_printed_with_reason_and_command(server: FakeServer, tmp_path: Path) -> None:
+async def test_findings_end_with_1_and_are_printed_with_reason_and_command(
+    server: EmbeddedServer, tmp_path: Path
+) -> None:
     kubeconfig = server.kubeconfig(tmp_path / "kubeconfig")
     done = await asyncio.to_thread(doctor, "--kubeconfig", kubeconfig)
     assert done.exit_code == 1

@@ -18,7 +18,7 @@ from admission.levels.level_plan import Plan, plan
 from admission.levels.oddities import LabelledNode
 from admission.levels.sources import SOURCES
 from admission.levels.tree import lines
-from api.fake.server import FakeServer
+from api.embedded.server import EmbeddedServer
 from api.kube.client import Kube
 from api.kube.resources import CRDS, NODES, RESOURCE_FLAVORS, TOPOLOGIES
 from api.kube.settings import ClientSettings
@@ -325,7 +325,7 @@ def test_values_of_labels_reach_neither_terminal_nor_manifest_as_more_than_text(
 
 
 async def test_apply_writes_objects_and_labels_and_may_be_repeated(tmp_path: Path) -> None:
-    async with FakeServer() as server:
+    async with EmbeddedServer() as server:
         kubeconfig = server.kubeconfig(tmp_path / "kubeconfig")
         async with await Kube.connect(ClientSettings(kubeconfig=kubeconfig)) as kube:
             for crd in (one for one in manifests() if one["kind"] == CRDS.kind):

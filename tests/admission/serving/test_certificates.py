@@ -22,8 +22,8 @@ from admission.webhook.rules.lookups import Lookups
 from admission.webhook.rules.review_rules import ReviewRules
 from admission.webhook.server.handlers import Handlers
 from admission.webhook.server.server import serving
+from api.embedded.server import EmbeddedServer
 from api.errors import Conflict
-from api.fake.server import FakeServer
 from api.kube.client import Kube
 from api.kube.resources import MUTATING_WEBHOOKS, NAMESPACES, SECRETS, VALIDATING_WEBHOOKS, Resource
 from api.kube.settings import ClientSettings
@@ -49,7 +49,7 @@ class Wall:
 @pytest.fixture
 async def kube(tmp_path: Path) -> AsyncIterator[Kube]:
     async with contextlib.AsyncExitStack() as stack:
-        server = await stack.enter_async_context(FakeServer())
+        server = await stack.enter_async_context(EmbeddedServer())
         settings = ClientSettings(kubeconfig=server.kubeconfig(tmp_path / "config"))
         client = await stack.enter_async_context(await Kube.connect(settings))
         await client.create(NAMESPACES, {"metadata": {"name": "stowage-system"}})

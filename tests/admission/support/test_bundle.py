@@ -17,7 +17,7 @@ from typer.testing import CliRunner, Result
 
 from admission.cli.install import manifests
 from admission.cli.main import app
-from api.fake.server import FakeServer, FakeSettings
+from api.embedded.server import EmbeddedServer, EmbeddedSettings
 from api.kube.client import Kube
 from api.kube.resources import CONFIG_MAPS, CRDS, JOBS, NAMESPACES, NODES, PODS, SECRETS, WORKLOADS
 from api.kube.settings import ClientSettings
@@ -40,7 +40,7 @@ async def answer(request: web.Request) -> web.StreamResponse | None:
 @pytest_asyncio.fixture
 async def kubeconfig(tmp_path: Path) -> AsyncIterator[Path]:
     """A cluster with secrets in every place that the bundle reads."""
-    async with FakeServer(replace(FakeSettings(), intercept=answer)) as server:
+    async with EmbeddedServer(replace(EmbeddedSettings(), intercept=answer)) as server:
         found = server.kubeconfig(tmp_path / "kubeconfig")
         async with await Kube.connect(ClientSettings(kubeconfig=found)) as kube:
             await _fill(kube)

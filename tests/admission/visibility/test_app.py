@@ -19,7 +19,7 @@ from admission.controllers.watch.cluster_view import make_views
 from admission.engine.queue.queues import PendingQueues
 from admission.settings import AdmissionSettings
 from admission.visibility import app
-from api.fake.server import FakeServer, FakeSettings
+from api.embedded.server import EmbeddedServer, EmbeddedSettings
 from api.kube.client import Kube, PatchKind
 from api.kube.resources import API_SERVICES, CLUSTER_QUEUES, CONFIG_MAPS, CRDS, NAMESPACES, SECRETS
 from api.kube.settings import ClientSettings
@@ -35,7 +35,7 @@ PATH = "/apis/visibility.kueue.x-k8s.io/v1beta2/clusterqueues/cq/pendingworkload
 @pytest.fixture
 async def kube(tmp_path: Path) -> AsyncIterator[Kube]:
     async with contextlib.AsyncExitStack() as stack:
-        server = await stack.enter_async_context(FakeServer(FakeSettings(tenants=frozenset({"tenant"}))))
+        server = await stack.enter_async_context(EmbeddedServer(EmbeddedSettings(tenants=frozenset({"tenant"}))))
         settings = ClientSettings(kubeconfig=server.kubeconfig(tmp_path / "config"))
         client = await stack.enter_async_context(await Kube.connect(settings))
         await client.create(NAMESPACES, {"metadata": {"name": "stowage-system"}})

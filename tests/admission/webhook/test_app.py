@@ -10,7 +10,7 @@ from admission.cli.install import install
 from admission.cli.ports import free_port
 from admission.settings import AdmissionSettings, WebhookSection
 from admission.webhook.app import run_webhook
-from api.fake.server import FakeServer
+from api.embedded.server import EmbeddedServer
 from api.kube.client import Kube
 from api.kube.process import Process
 from api.kube.settings import ClientSettings, ProcessSettings
@@ -21,7 +21,7 @@ HOST = "127.0.0.1"
 async def test_it_is_ready_only_once_it_listens(tmp_path: Path) -> None:
     port = free_port()
     url = f"https://{HOST}:{port}"
-    async with FakeServer() as server:
+    async with EmbeddedServer() as server:
         kubeconfig = server.kubeconfig(tmp_path / "kubeconfig")
         async with await Kube.connect(ClientSettings(kubeconfig=kubeconfig)) as kube:
             await install(kube, url)

@@ -16,7 +16,7 @@ from admission.webhook.notices import Notices, reference
 from admission.webhook.rules.lookups import Lookups
 from admission.webhook.rules.review_rules import ReviewRules
 from admission.webhook.server.review import decode, review
-from api.fake.server import FakeServer
+from api.embedded.server import EmbeddedServer
 from api.kube.client import Kube
 from api.kube.resources import EVENTS, NAMESPACES
 from api.kube.settings import ClientSettings
@@ -95,7 +95,7 @@ def test_a_review_that_no_api_server_sends_makes_no_event(obj: Object) -> None:
 async def test_events_have_a_bounded_rate_and_a_namespace_that_is_there(tmp_path: Path) -> None:
     """Any client that reaches the port can send thousands of reviews."""
     async with (
-        FakeServer() as server,
+        EmbeddedServer() as server,
         await Kube.connect(ClientSettings(kubeconfig=server.kubeconfig(tmp_path / "kubeconfig"))) as kube,
     ):
         await kube.create(NAMESPACES, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "ns"}})

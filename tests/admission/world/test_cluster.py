@@ -22,8 +22,8 @@ from admission.world.explaining import explained, found
 from admission.world.files import add_jobs
 from admission.world.rules import WorldRules
 from admission.world.snapshot import capture_world, from_snapshot
+from api.embedded.server import EmbeddedServer, EmbeddedSettings
 from api.errors import Forbidden
-from api.fake.server import FakeServer, FakeSettings
 from api.kube.client import Kube, Page, PatchKind
 from api.kube.resources import ALL, CONFIG_MAPS, CRDS, NAMESPACES, POD_GROUPS, WORKLOADS, Resource
 from api.kube.settings import ClientSettings
@@ -52,16 +52,16 @@ def methods() -> list[str]:
 
 
 @pytest.fixture
-async def server(methods: list[str]) -> AsyncIterator[FakeServer]:
+async def server(methods: list[str]) -> AsyncIterator[EmbeddedServer]:
     async def heard(request: web.Request) -> None:
         methods.append(request.method)
 
-    async with FakeServer(FakeSettings(seed=1, intercept=heard)) as started:
+    async with EmbeddedServer(EmbeddedSettings(seed=1, intercept=heard)) as started:
         yield started
 
 
 @pytest.fixture
-async def kube(server: FakeServer, tmp_path: Path) -> AsyncIterator[Kube]:
+async def kube(server: EmbeddedServer, tmp_path: Path) -> AsyncIterator[Kube]:
     async with await Kube.connect(ClientSettings(kubeconfig=server.kubeconfig(tmp_path / "kubeconfig"))) as client:
         for crd in CRD_OBJECTS:
             await client.create(CRDS, crd)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from aiohttp import web
 
-from api.fake.server import FakeServer, FakeSettings
+from api.embedded.server import EmbeddedServer, EmbeddedSettings
 from api.kube.access import Permissions, Right
 from api.kube.client import Kube
 from api.kube.identities import Identities, Subject
@@ -23,8 +23,8 @@ async def test_each_right_is_asked_for_once(tmp_path: Path) -> None:
     async def count(request: web.Request) -> None:
         asked.append(request.path)
 
-    settings = FakeSettings(tenants=frozenset({"tenant"}), intercept=count)
-    async with FakeServer(settings) as server:
+    settings = EmbeddedSettings(tenants=frozenset({"tenant"}), intercept=count)
+    async with EmbeddedServer(settings) as server:
         path = server.kubeconfig(tmp_path / "config")
         async with await Kube.connect(ClientSettings(kubeconfig=path)) as kube:
             permissions = Permissions(kube)
@@ -36,7 +36,7 @@ async def test_each_right_is_asked_for_once(tmp_path: Path) -> None:
 
 @pytest.mark.asyncio
 async def test_the_embedded_server_says_whose_a_token_is(tmp_path: Path) -> None:
-    async with FakeServer(FakeSettings(tokens={"secret": "tenant"})) as server:
+    async with EmbeddedServer(EmbeddedSettings(tokens={"secret": "tenant"})) as server:
         path = server.kubeconfig(tmp_path / "config")
         async with await Kube.connect(ClientSettings(kubeconfig=path)) as kube:
             identities = Identities(kube)

@@ -13,9 +13,9 @@ import aiohttp
 import pytest
 from aiohttp import web
 
+from api.embedded.request import RequestTarget
+from api.embedded.server import EmbeddedServer, EmbeddedSettings
 from api.errors import AlreadyExists, Conflict, NotFound, Unauthorized, Unreachable
-from api.fake.request import RequestTarget
-from api.fake.server import FakeServer, FakeSettings
 from api.kube.client import Kube, PatchKind
 from api.kube.events import NORMAL, EventRecorder, ref_to
 from api.kube.informer import Informer
@@ -54,10 +54,10 @@ class Faults:
 @asynccontextmanager
 async def connected(
     folder: Path, faults: Faults | None = None, client: dict[str, Any] | None = None, **settings: Any
-) -> AsyncIterator[tuple[FakeServer, Kube]]:
+) -> AsyncIterator[tuple[EmbeddedServer, Kube]]:
     if faults:
         settings |= {"intercept": faults.intercept, "on_send": faults.on_send}
-    async with FakeServer(FakeSettings(seed=1, **settings)) as server:
+    async with EmbeddedServer(EmbeddedSettings(seed=1, **settings)) as server:
         kubeconfig = server.kubeconfig(folder / "kubeconfig")
         quick = {"backoff_base": 0.001, "backoff_max": 0.02} | (client or {})
         async with await Kube.connect(ClientSettings(kubeconfig=kubeconfig, **quick)) as kube:
@@ -107,7 +107,7 @@ async def test_objects_live_and_die(tmp_path: Path) -> None:
 
 
 async def test_an_unknown_token_is_unauthorized(tmp_path: Path) -> None:
-    async with FakeServer(FakeSettings(tokens={"known": "someone"})) as server:
+    async with EmbeddedServer(EmbeddedSettings(tokens={"known": "someone"})) as server:
         kubeconfig = server.kubeconfig(tmp_path / "kubeconfig", token="stranger")
         async with await Kube.connect(ClientSettings(kubeconfig=kubeconfig)) as kube:
             with pytest.raises(Unauthorized):
@@ -115,7 +115,7 @@ async def test_an_unknown_token_is_unauthorized(tmp_path: Path) -> None:
 
 
 async def test_a_certificate_of_another_authority_is_refused(tmp_path: Path) -> None:
-    async with FakeServer() as server, FakeServer() as other:
+    async with EmbeddedServer() as server, EmbeddedServer() as other:
         server.identity = other.identity  # the kubeconfig now trusts the other's authority
         kubeconfig = server.kubeconfig(tmp_path / "kubeconfig")
         async with await Kube.connect(ClientSettings(kubeconfig=kubeconfig, attempts=1)) as kube:

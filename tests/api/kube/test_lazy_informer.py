@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from api.fake.server import FakeServer, FakeSettings
+from api.embedded.server import EmbeddedServer, EmbeddedSettings
 from api.kube.client import Kube
 from api.kube.lazy_informer import LazyInformer
 from api.kube.resources import STORAGE_CLASSES
@@ -19,7 +19,7 @@ from api.volumes import StorageClass
 @pytest.mark.parametrize("early", [True, False], ids=["asked-before-it-runs", "asked-while-it-runs"])
 async def test_it_lists_once_it_is_asked_for(early: bool, tmp_path: Path) -> None:
     async with (
-        FakeServer(FakeSettings()) as server,
+        EmbeddedServer(EmbeddedSettings()) as server,
         await Kube.connect(ClientSettings(kubeconfig=server.kubeconfig(tmp_path / "kubeconfig"))) as kube,
     ):
         body = {"apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "metadata": {"name": "fast"}}

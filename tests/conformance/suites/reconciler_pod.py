@@ -22,7 +22,7 @@ from admission.controllers.state.actions import CreateWorkload, DeleteWorkload, 
 from admission.integrations.pod import QueuedPodReader
 from admission.integrations.podgroup import PodUnit
 from api.duration import seconds
-from api.fake.strategic import strategic_merge
+from api.embedded.strategic import strategic_merge
 from api.meta import is_true, parse_time, rfc3339
 from api.names import EVICTED, MANAGED_FINALIZER, QUOTA_RESERVED, WAITING_FOR_REPLACEMENT_PODS, PodsHeldReason
 from api.topology import ResourceFlavor

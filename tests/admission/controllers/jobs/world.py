@@ -21,11 +21,11 @@ from admission.controllers.write.status import patch_status
 from admission.integrations.base import JobIntegration
 from admission.integrations.registry import ADAPTERS, DECLARED
 from api.assignment import encode
+from api.embedded.server import EmbeddedServer, EmbeddedSettings
+from api.embedded.workers.driver import Workers
+from api.embedded.workers.jobs import JobWorker as JobStandIn
+from api.embedded.workers.jobsets import JobSetWorker as JobSetStandIn
 from api.errors import AlreadyExists, NotFound
-from api.fake.server import FakeServer, FakeSettings
-from api.fake.workers.driver import Workers
-from api.fake.workers.jobs import JobWorker as JobStandIn
-from api.fake.workers.jobsets import JobSetWorker as JobSetStandIn
 from api.kube.client import Kube, PatchKind
 from api.kube.events import ObjectRef
 from api.kube.informer import Informer
@@ -137,7 +137,7 @@ async def embedded(
     folder: Path, options: JobOptions | None = None, *, kubernetes: bool = True
 ) -> AsyncIterator[JobCluster]:
     """A server of its own; everything runs until the block ends. `kubernetes`: with what begins with jobs that may run."""
-    async with FakeServer(FakeSettings(seed=1, tls=False)) as server:
+    async with EmbeddedServer(EmbeddedSettings(seed=1, tls=False)) as server:
         for crd in _crds():
             server.store.create(CRDS, crd)
         stand_ins = Workers(server.store, (JobStandIn, JobSetStandIn) if kubernetes else ())

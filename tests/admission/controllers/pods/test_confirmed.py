@@ -16,8 +16,8 @@ from admission.controllers.write.workload_writer import Recorder
 from admission.integrations.gang import PodGang
 from admission.integrations.pod import QueuedPod, QueuedPodReader
 from api import names
+from api.embedded.server import EmbeddedServer, EmbeddedSettings
 from api.errors import NotFound
-from api.fake.server import FakeServer, FakeSettings
 from api.kube.client import Kube, PatchKind
 from api.kube.informer import Informer
 from api.kube.resources import CRDS, NAMESPACES, PODS, WORKLOADS
@@ -81,7 +81,7 @@ async def test_a_gang_is_not_overdue_whose_pods_were_bound_while_the_controller_
     tmp_path: Path, bound: int, told: str | None
 ) -> None:
     """Issue 16, A1: a paused controller knows the time, but not yet what happened meanwhile."""
-    async with FakeServer(FakeSettings(seed=1, tls=False)) as server:
+    async with EmbeddedServer(EmbeddedSettings(seed=1, tls=False)) as server:
         server.store.create(CRDS, shipped("kueue.x-k8s.io_workloads"))
         settings = ClientSettings(kubeconfig=server.kubeconfig(tmp_path / "kubeconfig"))
         async with await Kube.connect(settings) as kube:

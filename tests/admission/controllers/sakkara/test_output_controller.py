@@ -21,7 +21,7 @@ from admission.engine import model
 from admission.engine.convert import convert_nodes
 from admission.engine.ledger import Ledger
 from admission.integrations.pod import QueuedPod, QueuedPodReader
-from api.fake.server import FakeServer, FakeSettings
+from api.embedded.server import EmbeddedServer, EmbeddedSettings
 from api.kube.client import Kube, PatchKind
 from api.kube.informer import Informer
 from api.kube.resources import CONFIG_MAPS, CRDS, NAMESPACES, NODES, PODS, WORKLOADS
@@ -151,7 +151,7 @@ class SakkaraCluster:
 
 @pytest.fixture
 async def site(tmp_path: Path) -> AsyncIterator[SakkaraCluster]:
-    async with FakeServer(FakeSettings(seed=1, tls=False)) as server:
+    async with EmbeddedServer(EmbeddedSettings(seed=1, tls=False)) as server:
         server.store.create(CRDS, shipped("kueue.x-k8s.io_workloads"))
         kubeconfig = server.kubeconfig(tmp_path / "kubeconfig")
         async with await Kube.connect(ClientSettings(kubeconfig=kubeconfig)) as kube:
