@@ -72,8 +72,8 @@ def test_a_forecast_takes_the_turns_in_the_order_of_usage(first: str, second: st
     """Each needs the whole quota for 100 seconds."""
     made = world({"a": 4, "b": 1}, by_usage=by_usage)
     found = forecast(inputs_of(made.ledger, made.queues, NOW, lambda _: RunEstimate.exactly(100.0)))
-    assert found[f"ns/job-{first}"].earliest == NOW
-    assert found[f"ns/job-{second}"].earliest == pytest.approx(NOW + 100.0)
+    assert found[f"ns/job-{first}"].first == NOW
+    assert found[f"ns/job-{second}"].first == pytest.approx(NOW + 100.0)
 
 
 def test_a_place_that_is_held_counts_in_its_local_queue_until_it_is_given_up() -> None:
