@@ -187,10 +187,10 @@ class Takes:
 
 
 class KeptTakes:
-    """What was counted for the last few questions."""
+    """What was counted for the last few questions about flavors that are still there."""
 
     def __init__(self) -> None:
-        self._kept: dict[tuple[object, ...], Takes] = {}
+        self._kept: dict[tuple[str, tuple[int, ...], tuple[int, ...]], Takes] = {}
 
     def of(
         self,
@@ -208,6 +208,8 @@ class KeptTakes:
             takes = Takes(allocations, capacity, flavor, NumberedAmounts(columns, unit), slots)
         takes.begin()
         self._kept[name] = takes
+        for other in [each for each in self._kept if each[0] not in capacity.trees]:
+            del self._kept[other]
         if len(self._kept) > _QUESTIONS:
             del self._kept[next(iter(self._kept))]
         return takes
