@@ -26,7 +26,7 @@ def usable_by(reservation: AdvanceReservation, workload: Workload, now: float) -
     if workload.time_limit is None:
         return False
     begins = now if workload.admitted is None else workload.admitted
-    return begins + workload.time_limit <= reservation.start
+    return begins + workload.time_limit + workload.termination <= reservation.start
 
 
 def names(workload: Workload, reservation: AdvanceReservation) -> bool:

@@ -274,7 +274,11 @@ class Backfill:
                 continue
             if self._holds(head, reservation, queue, found):
                 continue
-            if guess is None or self._now + guess > reservation.start or not _may_evict(head):
+            if (
+                guess is None
+                or not _may_evict(head)
+                or self._now + guess + found.workload.termination > reservation.start
+            ):
                 return Permission(f"would delay {head.key}, which comes before it and is {expected(reservation.start)}")
             overtaking = Overtaking(head.key, guess, reservation.start)
         return Permission(overtaking=overtaking)

@@ -39,7 +39,8 @@ class BindingStart:
     @property
     def end(self) -> float | None:
         """When the head frees its capacity (epoch seconds); None if that is unknown."""
-        return None if self.head.time_limit is None else self.reservation.start + self.head.time_limit
+        limit = self.head.time_limit
+        return None if limit is None else self.reservation.start + limit + self.head.termination
 
 
 def future_of(

@@ -106,7 +106,8 @@ class Workload:
     far as is known from others like it, None if its queue does not go by that or nothing is known. `yields` is from when on
     it may be evicted for the head of a queue with backfill, because it started by its guess; None if it did not.
     `priority_elsewhere` is for a gang whose user writes its priority: the priority that counts against workloads of other
-    namespaces, at most `priority`; None if `priority` counts everywhere.
+    namespaces, at most `priority`; None if `priority` counts everywhere. `termination` is the number of seconds that its pods
+    have to end once its time is over.
     """
 
     key: str
@@ -137,6 +138,7 @@ class Workload:
     guess: float | None = None
     yields: float | None = None
     priority_elsewhere: int | None = None
+    termination: float = 0.0
 
     @property
     def lowest_priority(self) -> int:
@@ -156,7 +158,7 @@ class Workload:
 
     @property
     def ends(self) -> float | None:
-        """When the workload must have ended, or left for those that need its place, in epoch seconds; None without a limit."""
+        """When its last pod has ended, or has left for those that need its place, in epoch seconds; None without a limit."""
         if self.time_limit is None or self.admitted is None:
             return self.yields
-        return self.admitted + self.time_limit
+        return self.admitted + self.time_limit + self.termination

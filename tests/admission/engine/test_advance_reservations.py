@@ -49,12 +49,19 @@ def job(key: str, limit: float | None = None, names: str = "", pods: int = 2) ->
     return replace(workload(key, pods, 4, topology=IN_RACK), time_limit=limit, reservation=names)
 
 
+def ending(job: Workload) -> Workload:
+    """The job, whose pods have half a minute to end."""
+    return replace(job, termination=30.0)
+
+
 @pytest.mark.parametrize(
     ("reservation", "one", "now", "starts"),
     [
         pytest.param(MAINTENANCE, job("team/a"), 0.0, False, id="no-limit"),
         pytest.param(MAINTENANCE, job("team/a", 1000.0), 0.0, True, id="ends-in-time"),
         pytest.param(MAINTENANCE, job("team/a", 1000.0), 1.0, False, id="ends-a-second-late"),
+        pytest.param(MAINTENANCE, ending(job("team/a", 970.0)), 0.0, True, id="its-pods-have-ended-in-time"),
+        pytest.param(MAINTENANCE, ending(job("team/a", 970.0)), 1.0, False, id="its-pods-end-a-second-late"),
         pytest.param(MAINTENANCE, job("team/a", 10.0), 1500.0, False, id="short-but-within"),
         pytest.param(MAINTENANCE, job("team/a", names="maintenance"), 1500.0, False, id="nobody-may"),
         pytest.param(MAINTENANCE, job("team/a"), 2000.0, True, id="over"),

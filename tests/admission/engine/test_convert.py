@@ -72,7 +72,26 @@ def test_a_workload_with_all_that_the_engine_reads() -> None:
         queued=EPOCH,
         not_before=9.0,
         blocked=("Suspended", "why"),
+        termination=30.0,
     )
+
+
+@pytest.mark.parametrize(
+    ("written", "seconds"),
+    [
+        pytest.param((), 0.0, id="no pod sets"),
+        pytest.param((None,), 30.0, id="what Kubernetes writes where nothing is written"),
+        pytest.param((0,), 0.0, id="none"),
+        pytest.param((600, 5), 600.0, id="the longest"),
+        pytest.param((-1,), 0.0, id="negative"),
+        pytest.param(("soon",), 30.0, id="unreadable"),
+        pytest.param((True,), 30.0, id="no number"),
+    ],
+)
+def test_the_time_that_pods_have_to_end(written: tuple[object, ...], seconds: float) -> None:
+    specs = [{} if each is None else {"terminationGracePeriodSeconds": each} for each in written]
+    pod_sets = [{"name": f"p{n}", "count": 1, "template": template(spec, cpu="1")} for n, spec in enumerate(specs)]
+    assert convert.workload(wire_workload(*pod_sets), cluster_queue="cq").termination == seconds
 
 
 @pytest.mark.parametrize(

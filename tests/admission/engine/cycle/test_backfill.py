@@ -96,6 +96,17 @@ def test_workloads_that_may_overtake(
         assert told(report, "w") == f"would delay big, which comes before it and is {at(start)}"
 
 
+@pytest.mark.parametrize("strategy", [STRICT, BEST])
+@pytest.mark.parametrize(("limit", "passes"), [(75.0, True), (76.0, False)])
+def test_the_time_that_pods_have_to_end_counts(limit: float, passes: bool, strategy: QueueingStrategy) -> None:
+    """The head starts once the pods before it have ended, and one behind it may start whose pods have ended by then."""
+    cluster = flat(replace(timed("a", 6, 60.0), termination=30.0), strategy=strategy)
+    cluster.tell(BIG, replace(timed("w", 4, limit, queued=11), termination=5.0))
+    report = cluster.cycle(now=10)
+    assert told(report, "big") == at(90)
+    assert admitted(report) == (["w"] if passes else [])
+
+
 @pytest.mark.parametrize(
     ("strategy", "passes"), [pytest.param(STRICT, [], id="strict"), pytest.param(BEST, ["w"], id="best effort")]
 )
