@@ -56,6 +56,7 @@ async def test_a_waiting_job_that_leaves_its_queue_never_holds_quota(
 
     await eventually("its Workload is gone", gone)
     await clean(battlefield, JOBS)
+    await is_charged(battlefield, 0)  # the first job's pods have ended, and the queue's status says so
 
     async def holds() -> bool:
         return await charged(battlefield) > 0
