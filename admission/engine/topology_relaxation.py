@@ -3,8 +3,8 @@
 `stowage.dev/relax-topology-after` on a required request: after each period the required level rises by one; after the topmost
 one that level is only preferred. With the levels block, rack, host and a period of ten minutes, `rack` is required at first,
 `block` after ten minutes, and as few blocks as possible are preferred after twenty. The time counts from `Workload.queued`
-(creation, or the eviction that sent it to the end of the queue; convert.py), so a preempted workload keeps its step. A
-workload that was admitted on a wider level stays there.
+(creation, or the eviction that sent it to the end of the queue; convert_workloads.py), so a preempted workload keeps its step.
+A workload that was admitted on a wider level stays there.
 
 Pure arithmetic on one request; requests.py applies it to a workload and words it.
 """

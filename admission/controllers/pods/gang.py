@@ -70,7 +70,7 @@ class GangTerms:
     stops: RequeueState | None = None
 
     def annotations(self) -> dict[str, str]:
-        """Returns the annotations with which the gang's Workloads state these terms to the engine (convert.py)."""
+        """Returns the annotations with which the gang's Workloads state these terms to the engine (convert_workloads.py)."""
         annotations = {names.GANG: self.name, names.GANG_UID: self.uid, names.GANG_SINCE: rfc3339(self.since)}
         if self.minimum is not None and self.exact is None:
             annotations[names.GANG_LEAST] = str(self.minimum)

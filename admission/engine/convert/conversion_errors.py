@@ -1,4 +1,4 @@
-"""The errors of conversion name object and field. Used by convert.py, convert_queues.py and convert_nodes.py."""
+"""The errors of conversion name object and field. Used by convert_workloads.py, convert_queues.py and convert_nodes.py."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Converts admissions: `status.admission` of a Workload to the engine's value, and a decided admission back.
 
-convert.py calls `from_status`; the writer of statuses (controllers) calls `to_status`.
+convert_workloads.py calls `from_status`; the writer of statuses (controllers) calls `to_status`.
 """
 
 from __future__ import annotations

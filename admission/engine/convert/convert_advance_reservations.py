@@ -1,4 +1,4 @@
-"""Converts an AdvanceReservation to the engine's value; see convert.py.
+"""Converts an AdvanceReservation to the engine's value; see convert_workloads.py.
 
 All rules are checked here again: an older CRD may not have those of the schema.
 """

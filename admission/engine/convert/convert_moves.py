@@ -1,4 +1,4 @@
-"""Converts the annotations about moves to the engine's values; see convert.py.
+"""Converts the annotations about moves to the engine's values; see convert_workloads.py.
 
 A value that cannot be read makes nothing fail: the workload runs and is not moved, and its status names the value.
 """

@@ -1,4 +1,4 @@
-"""Converts nodes and bound pods to the engine's values; see convert.py."""
+"""Converts nodes and bound pods to the engine's values; see convert_workloads.py."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Converts ClusterQueues, Cohorts and ResourceFlavors to the engine's values; see convert.py."""
+"""Converts ClusterQueues, Cohorts and ResourceFlavors to the engine's values; see convert_workloads.py."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The places of an elastic job that has shrunk: those of the pods that its controller has left. Pure.
 
 When a job shrinks, its own controller chooses the pods that end. Until they have ended, the ledger counts the first places of
-the assignment for the pods that stay (convert.py), and charges pods on other places as foreign. Called by
+the assignment for the pods that stay (convert_workloads.py), and charges pods on other places as foreign. Called by
 controllers/decide/kept_places.py.
 """
 

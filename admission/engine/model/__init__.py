@@ -1,11 +1,11 @@
 """The engine's inputs as frozen values.
 
-Everything the engine reads has these types: API objects are parsed once (convert.py) into integers, tuples and plain names.
-Invalid input raises `api.errors.InvalidObject` (or InvalidQuantity) with the field; the feed turns the error into a condition.
-State is in ledger.py and queue/, results are in decision.py. Import the types from this package, also those of `api` that the
-engine uses unchanged. Modules: `nodes`, `topology` (topology requests and assignments),
-`level_rule` (placement constraints), `queues` (with flavors and cohorts),
-`workloads`, `moves` (the terms of moves), `advance_reservations`, `placement` (requests and options), `events`.
+Everything the engine reads has these types: API objects are parsed once (convert_workloads.py) into integers, tuples and plain
+names. Invalid input raises `api.errors.InvalidObject` (or InvalidQuantity) with the field; the feed turns the error into a
+condition. State is in ledger.py and queue/, results are in decision.py. Import the types from this package, also those of `api`
+that the engine uses unchanged. Modules: `nodes`, `topology` (topology requests and assignments), `level_rule` (placement
+constraints), `queues` (with flavors and cohorts), `workloads`, `moves` (the terms of moves), `advance_reservations`,
+`placement` (requests and options), `events`.
 """
 
 from __future__ import annotations

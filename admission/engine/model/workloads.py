@@ -1,4 +1,4 @@
-"""Workloads, their pod sets and admissions as frozen values (convert.py)."""
+"""Workloads, their pod sets and admissions as frozen values (convert_workloads.py)."""
 
 from __future__ import annotations
 

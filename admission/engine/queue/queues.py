@@ -226,9 +226,9 @@ class PendingQueues:
         self.lines.ready.add(queue)
         return True
 
-    def _goes_before(self, one: Workload, other: Workload) -> bool:
+    def _goes_before(self, workload: Workload, other: Workload) -> bool:
         """Reports whether priority or past usage puts one workload before another one of its ClusterQueue."""
-        return self.position(one)[:2] < self.position(other)[:2]
+        return self.position(workload)[:2] < self.position(other)[:2]
 
     def position(self, workload: Workload) -> Position:
         """Returns the sort key of the workload within its ClusterQueue now."""

@@ -1,6 +1,6 @@
 """Computes what a pod is charged in quota where that differs from its requests: resources excluded and transformed.
 
-convert.py calls it, once per pod set; placement uses the original requests. It implements Kueue's
+convert_workloads.py calls it, once per pod set; placement uses the original requests. It implements Kueue's
 `resources.excludeResourcePrefixes` and `resources.transformations`: a transformation turns an amount of an input resource into
 amounts of others, in addition (Retain) or instead (Replace), multiplied by the amount of a further resource if configured and
 requested. Exclusion comes first.

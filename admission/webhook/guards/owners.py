@@ -1,9 +1,10 @@
 """Owners of new pods and Jobs: an object that claims to be part of a job admitted as a whole must be part of it.
 
 A pod of a Job, and a Job of a JobSet, is not queued by itself, so its owner reference is checked. Either Kubernetes' Job
-controller created the pod (its users are JOB_CONTROLLERS of rules.py), or the owner is read from the API server (`Owners`,
-called by handlers.py): the object must be one that its controller would create (integrations/ownership.py), and the user must
-be allowed to update the owner's status (rights.py). Other objects are rejected. `validate` is pure; endpoints.py calls it.
+controller created the pod (its users are JOB_CONTROLLERS of review_rules.py), or the owner is read from the API server
+(`Owners`, called by handlers.py): the object must be one that its controller would create (integrations/ownership.py), and the
+user must be allowed to update the owner's status (rights.py). Other objects are rejected. `validate` is pure; endpoints.py
+calls it.
 """
 
 from __future__ import annotations

@@ -134,9 +134,9 @@ def test_an_admission_does_not_make_every_borrower_search_again(monkeypatch: pyt
     searches: list[str] = []
     assign = FlavorSearch.assign
 
-    def counted(self: FlavorSearch, one: Workload) -> Any:
-        searches.append(one.key)
-        return assign(self, one)
+    def counted(self: FlavorSearch, workload: Workload) -> Any:
+        searches.append(workload.key)
+        return assign(self, workload)
 
     monkeypatch.setattr(FlavorSearch, "assign", counted)
     cluster = Cluster(Flavor("tas", {}), Cohort("all", None, {("tas", "cpu"): Quota(1000 * CPU)}))
@@ -180,9 +180,9 @@ def test_an_admission_with_fair_sharing_makes_only_its_own_queue_search_again(mo
     searches: list[str] = []
     assign = FlavorSearch.assign
 
-    def counted(self: FlavorSearch, one: Workload) -> Any:
-        searches.append(one.key)
-        return assign(self, one)
+    def counted(self: FlavorSearch, workload: Workload) -> Any:
+        searches.append(workload.key)
+        return assign(self, workload)
 
     monkeypatch.setattr(FlavorSearch, "assign", counted)
     cluster = Cluster(Flavor("tas", {}), Cohort("all", None, {("tas", "cpu"): Quota(1000 * CPU)}))

@@ -37,9 +37,9 @@ def estimates(seconds: dict[str, float]) -> RunTimes:
     return made
 
 
-def told(made: World, known: RunTimes, calibrations: Calibrations = CERTAIN) -> dict[str, StartForecast]:
+def told(made: World, times: RunTimes, calibrations: Calibrations = CERTAIN) -> dict[str, StartForecast]:
     def estimate(job: Workload) -> RunEstimate | None:
-        return known.estimate(run_kind("ns/q", "Job", job.key), job.time_limit)
+        return times.estimate(run_kind("ns/q", "Job", job.key), job.time_limit)
 
     return forecast(inputs_of(made.ledger, made.queues, NOW, estimate), calibrations)
 
