@@ -16,7 +16,7 @@ from admission.assembly import ProcessPart, Run, Shared, deciding, dialects, gan
 from admission.controllers.decide.ledger_audit import audited
 from admission.controllers.watch.cluster_view import make_views
 from admission.controllers.write.status import legacy_reasons
-from admission.engine.ledger import Ledger
+from admission.engine.ledger.ledger import Ledger
 from admission.engine.queue.queues import PendingQueues
 from admission.integrations.job_kinds import JobKinds
 from admission.settings import AdmissionSettings

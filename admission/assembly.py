@@ -64,7 +64,7 @@ from admission.controllers.watch.past_usage import UsageSampler
 from admission.controllers.write.evictor import Evictor
 from admission.engine.cycle import spare_hosts
 from admission.engine.cycle.held_capacity import unowned_usage
-from admission.engine.ledger import Ledger
+from admission.engine.ledger.ledger import Ledger
 from admission.engine.moves.waiting import LatestStart
 from admission.engine.queue.past_usage import PastUsage
 from admission.engine.queue.queues import PendingQueues

@@ -17,7 +17,7 @@ from admission.controllers.watch.cluster_view import ClusterView, Views, make_vi
 from admission.controllers.watch.feed import Feed
 from admission.controllers.watch.projection import ProjectedPod
 from admission.engine.cycle import flavor_spares, spare_hosts
-from admission.engine.ledger import Ledger
+from admission.engine.ledger.ledger import Ledger
 from admission.engine.queue.past_usage import PastUsage
 from admission.engine.queue.queues import PendingQueues
 from admission.engine.scheduler_state import SchedulerState

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from admission.dashboard.leaving import Leaving
 from admission.dashboard.placements import DOMAIN, HOST, NODE, Placements, Row
-from admission.engine.ledger import Ledger
+from admission.engine.ledger.ledger import Ledger
 from admission.engine.model import RESERVED_EFFECT, AdvanceReservation
 from admission.engine.model import Node as EngineNode
 from admission.engine.topology.allocation.entries import held as held_by

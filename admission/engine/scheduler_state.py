@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Iterator, Mapping
 from functools import partial
 
-from admission.engine.ledger import Ledger
+from admission.engine.ledger.ledger import Ledger
 from admission.engine.model import (
     Admission,
     AdvanceReservation,

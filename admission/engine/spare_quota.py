@@ -13,7 +13,7 @@ from typing import Final
 
 from admission.engine.decision import NoPlacement, PlacementResult
 from admission.engine.flavors.assign import FlavorAssignment
-from admission.engine.ledger import Ledger
+from admission.engine.ledger.ledger import Ledger
 from admission.engine.model import Assignment, FlavorResource, PlacementRequest, Workload
 
 _TRIES: Final = 16

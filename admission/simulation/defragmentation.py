@@ -12,7 +12,7 @@ from typing import Final
 
 import numpy as np
 
-from admission.engine.ledger import Ledger
+from admission.engine.ledger.ledger import Ledger
 from admission.engine.model import CPU, HOSTNAME_LABEL, ClusterQueue, Workload
 from admission.engine.moves.levels import one_named
 from admission.engine.moves.movers import moves_left

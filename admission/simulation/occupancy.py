@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from admission.engine.ledger import Ledger
+from admission.engine.ledger.ledger import Ledger
 from admission.engine.model import PODS, ClusterQueue, Cohort, FlavorResource
 from admission.engine.quota.tree import queue_quotas
 

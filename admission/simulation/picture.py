@@ -12,7 +12,7 @@ from math import ceil, sqrt
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from admission.engine.ledger import Ledger
+from admission.engine.ledger.ledger import Ledger
 from admission.simulation.occupancy import DomainOccupancy, FlavorOccupancy, occupancies
 from admission.simulation.tables import clock
 from api.errors import StowageError

@@ -12,7 +12,7 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 from rich.text import Text
 
-from admission.engine.ledger import Ledger
+from admission.engine.ledger.ledger import Ledger
 from admission.engine.model import HOSTNAME_LABEL, Admission, Assignment, to_text
 from admission.simulation.comparison import LoadFigures
 from admission.simulation.result import SimulationResult, WaitFigures, WorkloadRun, WorkloadState, figures

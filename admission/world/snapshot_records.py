@@ -9,7 +9,7 @@ from typing import Final, overload
 import msgspec
 
 from admission.engine.cycle import spare_hosts
-from admission.engine.ledger import Ledger
+from admission.engine.ledger.ledger import Ledger
 from admission.engine.model import Admission, Cohort, FlavorResource, Quota, SpareRule, Workload
 from admission.engine.queue.pending import CapacityReservation, StartReservation
 from admission.engine.queue.queueing_hints import QueueingHint

@@ -12,7 +12,7 @@ from admission.engine.cycle.cycle import CycleReport
 from admission.engine.cycle.decide import decide
 from admission.engine.cycle.second_pass import second_pass
 from admission.engine.decision import Decision
-from admission.engine.ledger import Ledger
+from admission.engine.ledger.ledger import Ledger
 from admission.engine.model import Event, ObjectRemoved, PlacementOptions, RemovedKind, Workload
 from admission.engine.queue.queues import PendingQueues
 from admission.engine.quota.fairness import FairSharingRules

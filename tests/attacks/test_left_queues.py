@@ -46,7 +46,9 @@ async def test_a_waiting_job_that_leaves_its_queue_never_holds_quota(
     """Its Workload would be admitted later, and keep the quota for ever."""
     await battlefield.create(JOBS, battlefield.site.job("first", GPUS, queue=SMALL))
     await battlefield.site.running("first", GPUS)
-    await is_charged(battlefield, GPUS)  # the status lags behind the pods: a zero from before would pass for the end below
+    await is_charged(
+        battlefield, GPUS
+    )  # the status lags behind the pods: a zero from before would pass for the end below
     await battlefield.create(resource, waiting(battlefield, resource))
     await eventually("it has a Workload", lambda: battlefield.site.workload_of("second"))
     leaves = {"metadata": {"labels": {QUEUE_NAME_LABEL: value}}}

@@ -23,7 +23,7 @@ from typing import Any
 from admission.engine.cycle.cycle import CycleReport
 from admission.engine.cycle.decide import decide
 from admission.engine.decision import Admit
-from admission.engine.ledger import Ledger
+from admission.engine.ledger.ledger import Ledger
 from admission.engine.model import (
     HOSTNAME_LABEL,
     BoundPod,

@@ -25,7 +25,7 @@ from typing import Final
 from admission.engine.cycle.decide import decide
 from admission.engine.cycle.held_places import lifted
 from admission.engine.cycle.solve import flavors_of, place
-from admission.engine.ledger import Ledger
+from admission.engine.ledger.ledger import Ledger
 from admission.engine.model import (
     HOSTNAME_LABEL,
     Admission,

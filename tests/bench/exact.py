@@ -21,7 +21,7 @@ from statistics import mean
 from time import perf_counter, process_time_ns
 
 from admission.engine.decision import Proof
-from admission.engine.ledger import Ledger
+from admission.engine.ledger.ledger import Ledger
 from admission.engine.model import (
     HOSTNAME_LABEL,
     Flavor,

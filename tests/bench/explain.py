@@ -14,7 +14,7 @@ from time import process_time
 from admission.engine.explain.explain import explain
 from admission.engine.explain.explanation import Explanation
 from admission.engine.explain.wording import headline
-from admission.engine.ledger import Ledger
+from admission.engine.ledger.ledger import Ledger
 from admission.engine.model import (
     HOSTNAME_LABEL,
     Admission,

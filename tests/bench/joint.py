@@ -19,7 +19,7 @@ from random import Random
 from time import process_time
 
 from admission.engine.decision import PlacementResult
-from admission.engine.ledger import Ledger
+from admission.engine.ledger.ledger import Ledger
 from admission.engine.model import (
     HOSTNAME_LABEL,
     Flavor,

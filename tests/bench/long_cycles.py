@@ -15,7 +15,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from admission.engine.cycle.decide import decide
-from admission.engine.ledger import Ledger
+from admission.engine.ledger.ledger import Ledger
 from admission.engine.model import (
     HOSTNAME_LABEL,
     ClusterQueue,

@@ -23,7 +23,7 @@ from time import perf_counter
 from typing import Any
 
 from admission.engine.decision import PlacementResult
-from admission.engine.ledger import Ledger
+from admission.engine.ledger.ledger import Ledger
 from admission.engine.model import (
     HOSTNAME_LABEL,
     Admission,

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from time import process_time
 
 from admission.engine.cycle.nominate import Nominator
-from admission.engine.ledger import Ledger
+from admission.engine.ledger.ledger import Ledger
 from admission.engine.model import (
     HOSTNAME_LABEL,
     Admission,

@@ -18,7 +18,7 @@ from time import process_time
 
 from admission.engine.cycle.decide import decide
 from admission.engine.decision import Preempt
-from admission.engine.ledger import Ledger
+from admission.engine.ledger.ledger import Ledger
 from admission.engine.model import (
     HOSTNAME_LABEL,
     Admission,

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from time import process_time
 
-from admission.engine.ledger import Ledger
+from admission.engine.ledger.ledger import Ledger
 from admission.engine.model import (
     HOSTNAME_LABEL,
     LevelConstraint,

@@ -23,7 +23,7 @@ from admission.controllers.moves.take_over import TakeOver
 from admission.controllers.state import conditions
 from admission.controllers.watch.cluster_view import Views
 from admission.engine.cycle.held_places import drop_place
-from admission.engine.ledger import Ledger
+from admission.engine.ledger.ledger import Ledger
 from admission.engine.model import ClusterQueue, MoveTerms, PreemptionPolicy, TopologyRequest
 from admission.engine.moves.commit import commit
 from admission.engine.moves.plan import PlanOptions, plan

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from time import perf_counter
 
-from admission.engine.ledger import Ledger
+from admission.engine.ledger.ledger import Ledger
 from admission.engine.model import (
     HOSTNAME_LABEL,
     BoundPod,

@@ -26,7 +26,7 @@ from subprocess import run as start
 from typing import Any
 
 from admission.engine.cycle.decide import decide
-from admission.engine.ledger import Ledger
+from admission.engine.ledger.ledger import Ledger
 from admission.engine.model import (
     HOSTNAME_LABEL,
     ClusterQueue,

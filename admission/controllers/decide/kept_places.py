@@ -13,7 +13,7 @@ from admission.controllers.watch.projection import ProjectedPod
 from admission.controllers.watch.slices import first_key, replaced_key
 from admission.engine.cycle.kept_places import kept_places
 from admission.engine.decision import Admit
-from admission.engine.ledger import Ledger
+from admission.engine.ledger.ledger import Ledger
 from api import assignment
 from api.errors import InvalidObject
 from api.kube.store import Change, ChangeType

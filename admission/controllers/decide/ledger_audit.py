@@ -7,7 +7,7 @@ import logging
 from typing import Final
 
 from admission import metrics
-from admission.engine.ledger import Ledger
+from admission.engine.ledger.ledger import Ledger
 
 log = logging.getLogger(__name__)
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from admission.controllers.decide.readiness import Readiness
 from admission.controllers.watch.feed import Feed
-from admission.engine.ledger import Ledger
+from admission.engine.ledger.ledger import Ledger
 from admission.engine.queue.queues import PendingQueues
 from admission.engine.quota.fairness import FairSharingRules
 from admission.settings import ControllerSection

@@ -30,7 +30,7 @@ from admission.engine.forecast.calibration import StartForecast
 from admission.engine.forecast.inputs import inputs_of
 from admission.engine.forecast.run_times import RunEstimate, RunKind
 from admission.engine.forecast.starts import forecast
-from admission.engine.ledger import Ledger
+from admission.engine.ledger.ledger import Ledger
 from admission.engine.model import Workload as EngineWorkload
 from admission.engine.queue.queues import PendingQueues
 from api.errors import StowageError

@@ -33,7 +33,7 @@ from admission.controllers.watch.cluster_view import Views
 from admission.controllers.watch.projection import ProjectedMeta, ProjectedPod
 from admission.controllers.write.evictor import Evictor
 from admission.controllers.write.status import patch_unless_gone
-from admission.engine.ledger import Ledger
+from admission.engine.ledger.ledger import Ledger
 from admission.integrations.owners import owner_resources
 from admission.integrations.registry import REFERENCED_KINDS
 from api.errors import NotFound

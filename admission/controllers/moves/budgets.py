@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 
 from admission.controllers.moves.move_log import MoveLog
-from admission.engine.ledger import Ledger
+from admission.engine.ledger.ledger import Ledger
 from admission.engine.model import ClusterQueue
 from admission.engine.moves.movers import USED_UP, WITHIN_MINIMUM, movable_from
 from admission.engine.moves.plan_times import PlanTimes

@@ -14,7 +14,7 @@ from typing import Final
 from admission.controllers.state import conditions
 from admission.controllers.watch.cluster_view import Views
 from admission.engine.cycle.held_places import drop_place
-from admission.engine.ledger import Ledger
+from admission.engine.ledger.ledger import Ledger
 from admission.engine.queue.queues import PendingQueues
 
 GRACE: Final = 30.0

@@ -12,7 +12,7 @@ from typing import Final, Self
 
 from admission.controllers.moves.places import GRACE
 from admission.engine.cycle.held_places import PLACE_HELD
-from admission.engine.ledger import Ledger
+from admission.engine.ledger.ledger import Ledger
 from admission.engine.moves.wording import gang_of
 from api.kube.turns import Turns
 from api.meta import find_condition

@@ -40,7 +40,7 @@ from admission.controllers.watch.projection import ProjectedPod
 from admission.controllers.watch.runtime_classes import scheduled
 from admission.controllers.write.evictor import Evictor
 from admission.controllers.write.status import patch_unless_gone
-from admission.engine.ledger import Ledger
+from admission.engine.ledger.ledger import Ledger
 from api.kube.client import Kube
 from api.kube.events import EventRecorder, ref_to
 from api.kube.reconcile import Reconciler

@@ -13,7 +13,7 @@ from collections.abc import Callable, Container, Iterator
 from admission.controllers.watch.cluster_view import Views
 from admission.engine.cycle.second_pass import Lost, moved_pods, second_pass
 from admission.engine.decision import Decision
-from admission.engine.ledger import Ledger
+from admission.engine.ledger.ledger import Ledger
 from api import assignment
 from api.errors import InvalidObject
 from api.kube.store import Change, ChangeType

@@ -19,7 +19,7 @@ from admission.controllers.nodes.displaced import DISRUPTION, Displacement, Plac
 from admission.controllers.nodes.ended_pods import end_pod
 from admission.controllers.watch.cluster_view import Views, hostname
 from admission.controllers.watch.projection import ProjectedMeta
-from admission.engine.ledger import Ledger
+from admission.engine.ledger.ledger import Ledger
 from api.errors import Conflict, NotFound
 from api.kube.client import Kube
 from api.kube.resources import JOBS, Resource

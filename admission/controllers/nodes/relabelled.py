@@ -20,7 +20,7 @@ from admission.controllers.state.conditions import is_running
 from admission.controllers.watch.cluster_view import Views, hostname
 from admission.controllers.write.status import patch_unless_gone
 from admission.engine.cycle.placed_requests import placed_requests
-from admission.engine.ledger import Ledger
+from admission.engine.ledger.ledger import Ledger
 from admission.engine.topology.level_check import BrokenLevel
 from api.kube.client import Kube
 from api.kube.events import EventRecorder, ref_to

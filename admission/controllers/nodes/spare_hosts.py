@@ -14,7 +14,7 @@ from admission.controllers.state.conditions import is_running
 from admission.controllers.watch.cluster_view import Views
 from admission.controllers.write.status import patch_unless_gone
 from admission.engine.cycle.spare_hosts import HeldHosts, held
-from admission.engine.ledger import Ledger
+from admission.engine.ledger.ledger import Ledger
 from api.kube.client import Kube
 from api.kube.reconcile import Reconciler
 from api.kube.store import Change, ChangeType

@@ -28,7 +28,7 @@ from admission.controllers.state import conditions
 from admission.controllers.watch.cluster_view import Views
 from admission.controllers.watch.projection import ProjectedPod
 from admission.controllers.write.status import patch_unless_gone
-from admission.engine.ledger import Ledger
+from admission.engine.ledger.ledger import Ledger
 from admission.engine.model import BoundPod
 from api.errors import Conflict, NotFound
 from api.kube.client import Kube

@@ -18,7 +18,7 @@ from admission.controllers.write.active_writer import write_active
 from admission.engine import model
 from admission.engine.advance_reservations import usable_by
 from admission.engine.convert.convert_advance_reservations import advance_reservation
-from admission.engine.ledger import Ledger
+from admission.engine.ledger.ledger import Ledger
 from admission.engine.listed import listed
 from admission.engine.quota.cohorts import available
 from api.advance_reservations import AdvanceReservation

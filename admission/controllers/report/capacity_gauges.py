@@ -16,7 +16,7 @@ from typing import Final
 
 from admission import capacity_metrics as metrics
 from admission.controllers.report.gauges import Table, units
-from admission.engine.ledger import Ledger
+from admission.engine.ledger.ledger import Ledger
 from admission.engine.queue.queues import PendingQueues
 from admission.engine.topology.allocation.capacity import parts
 from admission.engine.topology.allocation.footprint import Footprint

@@ -15,7 +15,7 @@ from admission.engine.cycle.nomination import Nomination
 from admission.engine.cycle.reserved_quota import drawing
 from admission.engine.cycle.solve import Nodes, Unsolved, solve
 from admission.engine.flavors.assign import NoPreemption
-from admission.engine.ledger import Ledger
+from admission.engine.ledger.ledger import Ledger
 from admission.engine.model import ClusterQueue, FlavorResource, StopPolicy, Workload
 from admission.engine.reasons import Reason
 

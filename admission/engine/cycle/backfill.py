@@ -56,7 +56,7 @@ from admission.engine.cycle.reserved_quota import drawing
 from admission.engine.cycle.solve import Unsolved, solve
 from admission.engine.cycle.start_order import BindingStart, StartOrder, future_of
 from admission.engine.decision import Overtaking, PreemptionReason, Victim
-from admission.engine.ledger import Ledger
+from admission.engine.ledger.ledger import Ledger
 from admission.engine.model import Admission, ClusterQueue, FlavorResource, Workload
 from admission.engine.queue.cluster_queue import shape_of
 from admission.engine.queue.pending import StartReservation

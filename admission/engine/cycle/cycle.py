@@ -45,7 +45,7 @@ from admission.engine.cycle.solve import Unsolved, flavors_of, place, refusals
 from admission.engine.decision import PREEMPTION_GATED, Admit, Decision, Preempt, Wait
 from admission.engine.flavors.assign import FlavorAssignment, Mode, NoPreemption, Preemptions
 from admission.engine.flavors.search import QuotaQueries, Scope
-from admission.engine.ledger import Ledger
+from admission.engine.ledger.ledger import Ledger
 from admission.engine.model import ClusterQueue, StopPolicy, Workload
 from admission.engine.preemption.projected_quota import reclaimable_beside
 from admission.engine.queue.notices import NotEvaluated

@@ -10,7 +10,7 @@ from functools import partial
 from admission.engine.cycle import flavor_spares, spare_hosts
 from admission.engine.cycle.cycle import CycleReport, run_cycle
 from admission.engine.cycle.reservations import places_kept
-from admission.engine.ledger import Ledger
+from admission.engine.ledger.ledger import Ledger
 from admission.engine.preemption.preemptor import Preemptor
 from admission.engine.preemption.projected_quota import reclaimable_beside
 from admission.engine.queue.queues import PendingQueues

@@ -16,7 +16,7 @@ from admission.engine.cycle.nomination import Nomination
 from admission.engine.cycle.solve import RESERVED, LeavesQuota, Unsolved, flavors_of, place
 from admission.engine.flavors.assign import Mode
 from admission.engine.flavors.search import Scope
-from admission.engine.ledger import Ledger
+from admission.engine.ledger.ledger import Ledger
 from admission.engine.model import Admission, Assignment, ClusterQueue, PlacementRequest, Workload
 from admission.engine.reasons import Reason
 from admission.engine.requests import placement_requests

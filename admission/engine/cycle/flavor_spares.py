@@ -15,7 +15,7 @@ from itertools import islice
 from typing import Final
 
 from admission.engine.decision import PlacementResult
-from admission.engine.ledger import Ledger, flavor_spare_key
+from admission.engine.ledger.ledger import Ledger, flavor_spare_key
 from admission.engine.model import (
     Admission,
     Assignment,

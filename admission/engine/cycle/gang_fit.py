@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from admission.engine.cycle.fewer_pods import share_given_up, spare_pods
 from admission.engine.cycle.nomination import Nomination
 from admission.engine.cycle.solve import LeavesQuota, Unsolved, solve
-from admission.engine.ledger import Ledger
+from admission.engine.ledger.ledger import Ledger
 from admission.engine.model import ClusterQueue, Workload
 from admission.engine.queue.cluster_queue import order_of
 from admission.engine.reasons import Reason

@@ -27,7 +27,7 @@ from admission.engine.cycle.nominate import Nominator
 from admission.engine.decision import PreemptionReason, Victim
 from admission.engine.flavors.assign import Preemptions
 from admission.engine.flavors.search import Scope
-from admission.engine.ledger import Ledger
+from admission.engine.ledger.ledger import Ledger
 from admission.engine.model import ClusterQueue, PodSet, Workload
 from admission.engine.preemption.candidates import allowed
 from admission.engine.preemption.cost import cost_of

@@ -27,7 +27,7 @@ from admission.engine.cycle.gang_fit import Delays, Fitting, GroupFit, GroupNotS
 from admission.engine.cycle.gang_preemption import GangPreemption, GangPreemptor
 from admission.engine.cycle.reservations import Reservations
 from admission.engine.flavors.assign import Preemptions
-from admission.engine.ledger import Ledger
+from admission.engine.ledger.ledger import Ledger
 from admission.engine.model import ClusterQueue, Workload
 from admission.engine.queue.cluster_queue import order_of
 from admission.engine.queue.positions import Order

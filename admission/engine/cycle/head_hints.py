@@ -13,7 +13,7 @@ from admission.engine.cycle.reservations import Reservations
 from admission.engine.cycle.solve import flavors_of
 from admission.engine.flavors.assign import FlavorAssignment, Mode, Preemptions
 from admission.engine.flavors.search import Scope
-from admission.engine.ledger import Ledger
+from admission.engine.ledger.ledger import Ledger
 from admission.engine.model import ClusterQueue, FlavorResource, Workload
 from admission.engine.preemption.reclaimable import reclaimable_bound
 from admission.engine.queue.queueing_hints import (

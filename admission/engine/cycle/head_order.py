@@ -22,7 +22,7 @@ from admission.engine.cycle.settled_heads import SettledHeads, independent
 from admission.engine.cycle.tournament import Tournament
 from admission.engine.flavors.assign import FlavorAssignment
 from admission.engine.flavors.search import QuotaQueries
-from admission.engine.ledger import Ledger
+from admission.engine.ledger.ledger import Ledger
 from admission.engine.model import Workload
 from admission.engine.queue.cluster_queue import order_of
 from admission.engine.queue.positions import Order

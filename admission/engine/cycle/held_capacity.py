@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from admission.engine.cycle import flavor_spares, spare_hosts
-from admission.engine.ledger import Ledger
+from admission.engine.ledger.ledger import Ledger
 from admission.engine.model import FlavorResource
 from admission.engine.queue.queues import PendingQueues
 

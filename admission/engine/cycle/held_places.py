@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Final
 
-from admission.engine.ledger import Ledger, place_key
+from admission.engine.ledger.ledger import Ledger, place_key
 from admission.engine.model import Admission, Workload
 
 PLACE_HELD: Final = "the workloads that leave its place for others have not left yet; the place is held for it"

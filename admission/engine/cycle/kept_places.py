@@ -11,7 +11,7 @@ from collections import Counter
 from dataclasses import replace
 
 from admission.engine.decision import Admit
-from admission.engine.ledger import Ledger
+from admission.engine.ledger.ledger import Ledger
 from admission.engine.model import Admission, Assignment, DomainCount, PodSetAdmission
 from admission.engine.topology.assignment_parts import merged, stale
 from admission.engine.topology.tree.tree_spec import Values

@@ -18,7 +18,7 @@ from heapq import heappop, heappush
 
 from admission.engine.cycle.nomination import Nomination
 from admission.engine.flavors.assign import FlavorAssignment, Mode
-from admission.engine.ledger import Ledger
+from admission.engine.ledger.ledger import Ledger
 from admission.engine.model import Admission, ClusterQueue, FlavorResource, QueueingStrategy, Workload
 from admission.engine.queue.cluster_queue import order_of
 from admission.engine.queue.pending import KeptRequest

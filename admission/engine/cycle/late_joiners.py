@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from admission.engine.ledger import Ledger
+from admission.engine.ledger.ledger import Ledger
 from admission.engine.model import PodSet, PodSetAdmission, Workload
 from admission.engine.topology.assignment_parts import path_of, stale
 from admission.engine.topology.tree.tree_spec import Values

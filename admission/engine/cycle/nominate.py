@@ -32,7 +32,7 @@ from admission.engine.flavors.assign import (
     VictimFinder,
 )
 from admission.engine.flavors.search import EVERYWHERE, Scope
-from admission.engine.ledger import Ledger
+from admission.engine.ledger.ledger import Ledger
 from admission.engine.model import (
     Assignment,
     ClusterQueue,

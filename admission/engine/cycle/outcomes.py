@@ -23,7 +23,7 @@ from admission.engine.cycle.reserved_quota import draws_on
 from admission.engine.decision import Admit, Decision, Victim, Wait
 from admission.engine.flavors.assign import FlavorAssignment
 from admission.engine.flavors.search import total_requests
-from admission.engine.ledger import Ledger
+from admission.engine.ledger.ledger import Ledger
 from admission.engine.model import ClusterQueue, QueueingStrategy, Workload
 from admission.engine.queue.queueing_hints import QueueingHint
 from admission.engine.queue.queues import PendingQueues

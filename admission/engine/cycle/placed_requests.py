@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from admission.engine.advance_reservations import names
 from admission.engine.flavors.search import topology_implied
-from admission.engine.ledger import Ledger
+from admission.engine.ledger.ledger import Ledger
 from admission.engine.model import Admission, ClusterQueue, PlacementRequest, PodSet, Workload
 from admission.engine.requests import in_force
 

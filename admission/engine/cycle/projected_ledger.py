@@ -18,7 +18,7 @@ from operator import attrgetter
 
 import numpy as np
 
-from admission.engine.ledger import Ledger
+from admission.engine.ledger.ledger import Ledger
 from admission.engine.model import Admission, FlavorResource
 from admission.engine.quota.cohorts import QuotaNode
 from admission.engine.topology.allocation.footprint import Footprint, joined

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence, Set
 
 from admission.engine.decision import Victim
-from admission.engine.ledger import Ledger
+from admission.engine.ledger.ledger import Ledger
 from admission.engine.model import Workload
 from admission.engine.queue.evictions import TIMES, Evictions
 

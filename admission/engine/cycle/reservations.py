@@ -21,7 +21,7 @@ from typing import Final
 from admission.engine.cycle import spare_hosts
 from admission.engine.cycle.nomination import Nomination
 from admission.engine.flavors.assign import FlavorAssignment
-from admission.engine.ledger import Ledger, spare_key
+from admission.engine.ledger.ledger import Ledger, spare_key
 from admission.engine.model import Admission, QueueingStrategy, Workload
 from admission.engine.preemption.projected_quota import ProjectedQuota
 from admission.engine.queue.cluster_queue import order_of

@@ -13,7 +13,7 @@ from contextlib import ExitStack, contextmanager
 from admission.engine.advance_reservations import confined_to
 from admission.engine.flavors.eligible import wants_topology
 from admission.engine.flavors.search import topology_implied
-from admission.engine.ledger import Ledger
+from admission.engine.ledger.ledger import Ledger
 from admission.engine.model import Workload
 
 

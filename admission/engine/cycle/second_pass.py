@@ -14,7 +14,7 @@ from dataclasses import replace
 from admission.engine.cycle import flavor_spares, spare_hosts
 from admission.engine.cycle.placed_requests import placed_requests
 from admission.engine.decision import NODE_FAILURES, Admit, Decision, Evict, Wait
-from admission.engine.ledger import Ledger
+from admission.engine.ledger.ledger import Ledger
 from admission.engine.model import Admission
 from admission.engine.reasons import Reason
 from admission.engine.topology.on_hosts import on_hosts

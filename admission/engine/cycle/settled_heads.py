@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from heapq import heappop, heappush
 
 from admission.engine.flavors.search import QuotaQueries
-from admission.engine.ledger import Ledger, place_key
+from admission.engine.ledger.ledger import Ledger, place_key
 from admission.engine.model import FlavorResource, Workload
 from admission.engine.quota.cohorts import QuotaNode, Sums, local_available
 

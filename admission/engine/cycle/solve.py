@@ -26,7 +26,7 @@ from admission.engine.cycle.reserved_quota import drawing
 from admission.engine.decision import NoPlacement, PlacementResult
 from admission.engine.flavors.assign import FlavorAssignment, Mode, NoPreemption, PreemptionOracle
 from admission.engine.flavors.search import EVERYWHERE, FlavorSearch, QuotaQueries, Scope
-from admission.engine.ledger import Ledger
+from admission.engine.ledger.ledger import Ledger
 from admission.engine.model import Assignment, ClusterQueue, PlacementRequest, Workload
 from admission.engine.reasons import Reason
 from admission.engine.requests import placement_requests

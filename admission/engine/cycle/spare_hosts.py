@@ -14,7 +14,7 @@ from typing import Final
 
 from admission.engine.cycle.nomination import Nomination
 from admission.engine.cycle.placed_requests import placed_requests
-from admission.engine.ledger import Ledger, spare_key
+from admission.engine.ledger.ledger import Ledger, spare_key
 from admission.engine.model import Admission, Assignment, FlavorResource, PodSetAdmission, Workload
 from admission.engine.spare_quota import requested_hosts, shortage, with_spares
 from admission.engine.topology.on_hosts import on_hosts

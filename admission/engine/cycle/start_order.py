@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from operator import attrgetter
 
 from admission.engine.cycle.projected_ledger import FutureReservation
-from admission.engine.ledger import Ledger
+from admission.engine.ledger.ledger import Ledger
 from admission.engine.model import Admission, Workload
 from admission.engine.queue.cluster_queue import order_of
 from admission.engine.queue.pending import StartReservation

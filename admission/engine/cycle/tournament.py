@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from admission.engine.cycle.nomination import Nomination
-from admission.engine.ledger import Ledger
+from admission.engine.ledger.ledger import Ledger
 from admission.engine.model import FlavorResource
 from admission.engine.queue.cluster_queue import order_of
 from admission.engine.queue.positions import Order

@@ -32,7 +32,7 @@ from admission.engine.explain.changes import (
     SoftenConstraint,
     Tolerate,
 )
-from admission.engine.ledger import Ledger
+from admission.engine.ledger.ledger import Ledger
 from admission.engine.model import (
     HOSTNAME_LABEL,
     ClusterQueue,

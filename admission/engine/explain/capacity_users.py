@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from heapq import nsmallest
 
 from admission.engine.explain.explanation import CapacityUser, CapacityUserKind
-from admission.engine.ledger import Ledger, is_flavor_spare, owner_of
+from admission.engine.ledger.ledger import Ledger, is_flavor_spare, owner_of
 from admission.engine.topology.allocation.entries import EntryUsage, by_host, held
 from admission.engine.topology.tree.level import Bools
 from admission.engine.topology.tree.tree import Tree

@@ -12,7 +12,7 @@ from admission.engine.cycle.solve import place
 from admission.engine.explain.apply_changes import leave
 from admission.engine.explain.explanation import Proved
 from admission.engine.flavors.assign import FlavorAssignment, PodSetFlavors
-from admission.engine.ledger import Ledger
+from admission.engine.ledger.ledger import Ledger
 from admission.engine.model import Admission, Workload
 from admission.engine.requests import placement_requests
 

@@ -15,7 +15,7 @@ from heapq import nsmallest
 from admission.engine.cycle.cycle import CycleReport
 from admission.engine.cycle.decide import decide
 from admission.engine.decision import Admit, Decision, Preempt
-from admission.engine.ledger import Ledger
+from admission.engine.ledger.ledger import Ledger
 from admission.engine.model import Workload
 from admission.engine.queue.cluster_queue import order_of
 from admission.engine.queue.pending import KeptRequest, StartReservation

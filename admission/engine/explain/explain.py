@@ -31,7 +31,7 @@ from admission.engine.explain.wording import unanswered_text
 from admission.engine.flavors.assign import FlavorAssignment, PodSetFlavors
 from admission.engine.flavors.eligible import named_levels, unsuitable, wants_topology
 from admission.engine.flavors.search import topology_implied
-from admission.engine.ledger import Ledger
+from admission.engine.ledger.ledger import Ledger
 from admission.engine.model import ClusterQueue, Flavor, PlacementRequest, PodSet, ResourceGroup, StopPolicy, Workload
 from admission.engine.reasons import Reason
 from admission.engine.requests import placement_requests

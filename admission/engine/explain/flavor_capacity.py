@@ -13,7 +13,7 @@ import numpy as np
 
 from admission.engine.explain.capacity_users import CapacityUsers
 from admission.engine.explain.explanation import Exclusion, LevelView, Shortage
-from admission.engine.ledger import Ledger
+from admission.engine.ledger.ledger import Ledger
 from admission.engine.model import RESERVED_EFFECT, Node
 from admission.engine.reasons import Reason
 from admission.engine.topology.constraints import Group, ResolvedRequest, build

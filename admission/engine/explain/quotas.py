@@ -12,7 +12,7 @@ from admission.engine.explain.capacity_users import TOP
 from admission.engine.explain.explanation import CapacityUser, CapacityUserKind, QuotaUser, QuotaView
 from admission.engine.explain.trials import TrialBudget
 from admission.engine.flavors.search import total_requests
-from admission.engine.ledger import Ledger, is_flavor_spare, owner_of
+from admission.engine.ledger.ledger import Ledger, is_flavor_spare, owner_of
 from admission.engine.model import ClusterQueue, FlavorResource, ResourceGroup, Workload
 
 _AT_ONCE = 5000

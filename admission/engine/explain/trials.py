@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from admission.engine.cycle.admission_attempt import AttemptResult, attempt
 from admission.engine.explain.apply_changes import make
 from admission.engine.explain.changes import Change
-from admission.engine.ledger import Ledger
+from admission.engine.ledger.ledger import Ledger
 from admission.engine.model import ClusterQueue, Workload
 
 BUDGET = 400

@@ -13,7 +13,7 @@ from typing import Final
 
 import numpy as np
 
-from admission.engine.ledger import Ledger, spare_key
+from admission.engine.ledger.ledger import Ledger, spare_key
 from admission.engine.model import PlacementRequest
 from admission.engine.topology.allocation.simulated_removal import taken
 from admission.engine.topology.constraints import Group, ResolvedRequest, build, pod_amounts

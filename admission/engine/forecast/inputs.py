@@ -14,7 +14,7 @@ from admission.engine.flavors.eligible import unsuitable, wants_topology
 from admission.engine.flavors.search import placement_groups, topology_implied, total_requests
 from admission.engine.forecast.hosts import FlavorHosts, GangPlace, HostReader
 from admission.engine.forecast.run_times import RunEstimate
-from admission.engine.ledger import Ledger, place_key
+from admission.engine.ledger.ledger import Ledger, place_key
 from admission.engine.model import ClusterQueue, Cohort, FlavorResource, PodSet, Workload
 from admission.engine.queue.cluster_queue import order_of
 from admission.engine.queue.positions import Order

@@ -33,7 +33,7 @@ from admission.engine.forecast.inputs import Choices, ForecastInputs, Running, U
 from admission.engine.forecast.rooms import Rooms, Stay, Taken
 from admission.engine.forecast.teller import Teller
 from admission.engine.journal import Journal
-from admission.engine.ledger import place_key
+from admission.engine.ledger.ledger import place_key
 from admission.engine.model import ClusterQueue, FlavorResource, QueueingStrategy
 from admission.engine.quota.tree import QuotaTree
 

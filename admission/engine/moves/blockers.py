@@ -26,7 +26,7 @@ from admission.engine.cycle.nomination import Nomination
 from admission.engine.cycle.solve import place
 from admission.engine.decision import Certificate, PreemptionReason, Proof, Victim
 from admission.engine.flavors.assign import FlavorAssignment
-from admission.engine.ledger import Ledger
+from admission.engine.ledger.ledger import Ledger
 from admission.engine.model import ClusterQueue, PlacementRequest, Workload
 from admission.engine.moves.holding import Holding
 from admission.engine.moves.movers import Mover, Movers, devices, loss

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Final
 
 from admission.engine.decision import Preempt, Victim
-from admission.engine.ledger import Ledger
+from admission.engine.ledger.ledger import Ledger
 from admission.engine.model import Workload
 from admission.engine.moves.movers import loss
 from admission.engine.moves.plan import PlanOptions, plan

@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 
 from admission.engine.cycle.held_places import hold_place
-from admission.engine.ledger import Ledger
+from admission.engine.ledger.ledger import Ledger
 from admission.engine.model import Admission, ObjectRemoved, RemovedKind, Workload
 from admission.engine.moves.blockers import may_evict
 from admission.engine.moves.movers import Mover, mover_of

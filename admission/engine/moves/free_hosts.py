@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from admission.engine.ledger import Ledger
+from admission.engine.ledger.ledger import Ledger
 from admission.engine.pauses import no_pause
 from admission.engine.topology.tree.level import Ints
 from admission.engine.topology.tree.tree import Tree

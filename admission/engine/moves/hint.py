@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from admission.engine.ledger import Ledger
+from admission.engine.ledger.ledger import Ledger
 from admission.engine.listed import listed
 from admission.engine.model import Admission, Workload
 from admission.engine.moves.movers import Mover, mover_of

@@ -19,7 +19,7 @@ from typing import Final
 import numpy as np
 
 from admission.engine.cycle.solve import place
-from admission.engine.ledger import Ledger
+from admission.engine.ledger.ledger import Ledger
 from admission.engine.model import Assignment, PlacementRequest, PodSet, Profile
 from admission.engine.moves.movers import Mover
 from admission.engine.moves.plans import Move

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from admission.engine.ledger import Ledger
+from admission.engine.ledger.ledger import Ledger
 
 
 def level_named(ledger: Ledger, flavor: str, word: str) -> str | None:

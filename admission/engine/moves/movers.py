@@ -14,7 +14,7 @@ from typing import Final
 
 from admission.engine.cycle.placed_requests import placed_requests
 from admission.engine.decision import PreemptionReason
-from admission.engine.ledger import Ledger
+from admission.engine.ledger.ledger import Ledger
 from admission.engine.model import Admission, ClusterQueue, MoveTerms, PlacementRequest, PodSet, Workload
 from admission.engine.pauses import no_pause
 

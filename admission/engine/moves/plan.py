@@ -19,7 +19,7 @@ from admission.engine.cycle.solve import flavors_of, place, refusals
 from admission.engine.decision import Proof
 from admission.engine.flavors.assign import FlavorAssignment, Mode
 from admission.engine.flavors.search import Scope
-from admission.engine.ledger import Ledger
+from admission.engine.ledger.ledger import Ledger
 from admission.engine.model import PlacementRequest, Workload, to_text
 from admission.engine.moves.blockers import Limits, with_evictions
 from admission.engine.moves.holding import Holding

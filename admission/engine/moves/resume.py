@@ -13,7 +13,7 @@ from typing import Final
 from admission.engine.cycle.nomination import Nomination
 from admission.engine.cycle.solve import flavors_of, place
 from admission.engine.flavors.assign import FlavorAssignment, Mode
-from admission.engine.ledger import Ledger
+from admission.engine.ledger.ledger import Ledger
 from admission.engine.model import Admission, ClusterQueue, PlacementRequest, Workload
 from admission.engine.moves.blockers import Limits, with_evictions
 from admission.engine.moves.choice import plan_with_evictions

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from admission.engine.ledger import Ledger
+from admission.engine.ledger.ledger import Ledger
 from admission.engine.model import HOSTNAME_LABEL
 from admission.engine.moves.free_hosts import slots_at
 from admission.engine.moves.holding import Held, Holding

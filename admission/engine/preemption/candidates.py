@@ -15,7 +15,7 @@ from itertools import chain
 
 from admission.engine.decision import PreemptionReason
 from admission.engine.flavors.assign import FlavorAssignment
-from admission.engine.ledger import Ledger
+from admission.engine.ledger.ledger import Ledger
 from admission.engine.model import ClusterQueue, FlavorResource, PlacementRequest, PreemptionPolicy, Workload
 from admission.engine.queue.past_usage import PastUsage
 from admission.engine.quota import cohorts

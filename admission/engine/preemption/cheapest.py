@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 
 from admission.engine.decision import Certificate
-from admission.engine.ledger import Ledger
+from admission.engine.ledger.ledger import Ledger
 from admission.engine.preemption.branch_and_bound import BranchAndBound, DomainBound
 from admission.engine.preemption.candidates import Candidates, PreemptionContext, PreemptionVariant, find
 from admission.engine.preemption.classical import attempts, choose, quota_might_do

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import cmp_to_key
 
 from admission.engine.decision import PreemptionReason
-from admission.engine.ledger import Ledger
+from admission.engine.ledger.ledger import Ledger
 from admission.engine.preemption.candidates import (
     Candidate,
     PreemptionContext,

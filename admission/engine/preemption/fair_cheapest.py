@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from admission.engine.decision import Certificate, Proof
-from admission.engine.ledger import Ledger
+from admission.engine.ledger.ledger import Ledger
 from admission.engine.preemption.branch_and_bound import MOST
 from admission.engine.preemption.candidates import Candidate, PreemptionContext, find_for_fairness
 from admission.engine.preemption.cheapest import VictimChoice, reprieved, search

@@ -25,7 +25,7 @@ from collections.abc import Sequence
 
 from admission.engine.decision import Certificate, Proof, Victim
 from admission.engine.flavors.assign import FlavorAssignment, Mode
-from admission.engine.ledger import Ledger
+from admission.engine.ledger.ledger import Ledger
 from admission.engine.model import FlavorResource, Profile, Workload
 from admission.engine.preemption.candidates import PreemptionContext
 from admission.engine.preemption.cheapest import VictimChoice, cheapest

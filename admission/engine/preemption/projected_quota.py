@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from admission.engine.ledger import Ledger
+from admission.engine.ledger.ledger import Ledger
 from admission.engine.model import Admission, FlavorResource, Workload
 from admission.engine.preemption.reclaimable import reclaimable_bound
 from admission.engine.queue.pending import CapacityReservation

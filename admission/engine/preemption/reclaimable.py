@@ -16,7 +16,7 @@ policy is elastic. Fair sharing is not considered: no hints are recorded for it.
 
 from __future__ import annotations
 
-from admission.engine.ledger import Ledger
+from admission.engine.ledger.ledger import Ledger
 from admission.engine.model import LARGEST, ClusterQueue, FlavorResource
 from admission.engine.quota.cohorts import QuotaNode
 

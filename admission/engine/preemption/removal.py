@@ -20,7 +20,7 @@ from typing import Final
 
 from admission.engine.decision import PlacementResult, PreemptionReason, Victim
 from admission.engine.flavors.assign import FlavorAssignment
-from admission.engine.ledger import Ledger
+from admission.engine.ledger.ledger import Ledger
 from admission.engine.model import FlavorResource, PlacementRequest, Profile
 from admission.engine.preemption.candidates import Candidate, PreemptionContext
 from admission.engine.quota.cohorts import QuotaNode, use

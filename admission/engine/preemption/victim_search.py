@@ -12,7 +12,7 @@ from functools import cached_property
 from itertools import accumulate
 
 from admission.engine.decision import Certificate, Proof
-from admission.engine.ledger import Ledger
+from admission.engine.ledger.ledger import Ledger
 from admission.engine.model import FlavorResource
 from admission.engine.preemption.candidates import Candidate, PreemptionContext, PreemptionVariant
 from admission.engine.preemption.classical import may_evict

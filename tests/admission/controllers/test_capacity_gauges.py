@@ -11,7 +11,7 @@ import pytest
 from prometheus_client import REGISTRY
 
 from admission.controllers.report.capacity_gauges import CapacityGauges
-from admission.engine.ledger import Ledger
+from admission.engine.ledger.ledger import Ledger
 from admission.engine.model import (
     HOSTNAME_LABEL,
     Admission,

@@ -13,7 +13,7 @@ import pytest
 
 from admission.controllers.watch.cluster_view import make_views
 from admission.controllers.watch.past_usage import UsageReader, UsageSampler, stored_usage, usage_status
-from admission.engine.ledger import Ledger
+from admission.engine.ledger.ledger import Ledger
 from admission.engine.queue.past_usage import PastUsage, UsageRecord, UsageRules
 from admission.engine.queue.queues import PendingQueues
 from admission.engine.scheduler_state import SchedulerState

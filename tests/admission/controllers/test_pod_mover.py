@@ -11,7 +11,7 @@ from admission.controllers.nodes.pod_mover import PodMover
 from admission.controllers.nodes.unbound import UnboundPod
 from admission.controllers.watch.cluster_view import Views
 from admission.controllers.watch.projection import ProjectedMeta
-from admission.engine.ledger import Ledger
+from admission.engine.ledger.ledger import Ledger
 from admission.engine.model import BoundPod
 from api.errors import Conflict
 from api.kube.client import Kube

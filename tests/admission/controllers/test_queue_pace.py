@@ -11,7 +11,7 @@ import pytest
 
 from admission.controllers.queues.queue_status import QueueController, patience
 from admission.controllers.watch.cluster_view import make_views
-from admission.engine.ledger import Ledger
+from admission.engine.ledger.ledger import Ledger
 from admission.engine.queue.queues import PendingQueues
 from api.kube.client import Kube, PatchKind
 from api.kube.resources import (

@@ -13,7 +13,7 @@ from prometheus_client import REGISTRY
 from admission.controllers.pods.surplus_pods import GRACE, PATIENCE, SurplusPodsController
 from admission.controllers.watch.cluster_view import Views
 from admission.controllers.watch.projection import ProjectedMeta, ProjectedPod
-from admission.engine.ledger import Ledger
+from admission.engine.ledger.ledger import Ledger
 from admission.engine.model import BoundPod, Payer
 from api.embedded.patch import merge_patch
 from api.errors import NotFound

@@ -10,7 +10,7 @@ import pytest
 
 from admission.controllers.moves import take_over
 from admission.engine.cycle.held_places import drop_place
-from admission.engine.ledger import Ledger
+from admission.engine.ledger.ledger import Ledger
 from admission.engine.model import Admission, Workload
 from admission.engine.moves.resume import place_after_moves
 from tests.admission.controllers.test_move_times import TwoRacks

@@ -15,7 +15,7 @@ from admission.controllers.state.evictions import Eviction
 from admission.controllers.watch.cluster_view import Views
 from admission.controllers.watch.projection import ProjectedMeta, ProjectedPod
 from admission.controllers.write.evictor import Evictor
-from admission.engine.ledger import Ledger
+from admission.engine.ledger.ledger import Ledger
 from admission.engine.model import BoundPod
 from api.embedded.patch import merge_patch
 from api.errors import NotFound

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from admission.dashboard.queues import Lending
-from admission.engine.ledger import Ledger
+from admission.engine.ledger.ledger import Ledger
 from admission.engine.model import Admission, PodSetAdmission
 from admission.engine.quota.cohorts import QuotaNode
 from tests.admission.engine.builders import CPU, queue, workload

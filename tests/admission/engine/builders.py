@@ -7,7 +7,7 @@ from functools import partial
 
 from admission.engine.cycle.cycle import CycleReport, run_cycle
 from admission.engine.decision import Admit, Wait
-from admission.engine.ledger import Ledger
+from admission.engine.ledger.ledger import Ledger
 from admission.engine.model import (
     ClusterQueue,
     Event,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
-from admission.engine.ledger import Ledger
+from admission.engine.ledger.ledger import Ledger
 from admission.engine.model import Node
 from admission.engine.topology.allocation.entries import EntryUsage
 from admission.engine.topology.tree.tree import Tree

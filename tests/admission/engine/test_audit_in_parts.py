@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
-from admission.engine import quota_audit
-from admission.engine.ledger import Ledger
+from admission.engine.ledger import audit as quota_audit
+from admission.engine.ledger.ledger import Ledger
 from admission.engine.topology.allocation import audit
 from tests.admission.engine.test_ledger import book, host, pod, workload
 from tests.admission.engine.test_random_events import EventHistory

@@ -13,7 +13,7 @@ from admission.controllers.elastic_quota import translation
 from admission.engine.convert import convert_queues
 from admission.engine.cycle.cycle import CycleReport, run_cycle
 from admission.engine.decision import Preempt, PreemptionReason, Wait
-from admission.engine.ledger import Ledger
+from admission.engine.ledger.ledger import Ledger
 from admission.engine.model import (
     HOSTNAME_LABEL,
     ClusterQueue,

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from admission.engine.ledger import Ledger
+from admission.engine.ledger.ledger import Ledger
 from admission.engine.model import (
     HOSTNAME_LABEL,
     Admission,

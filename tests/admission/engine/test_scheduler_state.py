@@ -9,7 +9,7 @@ import pytest
 
 from admission.engine.cycle.cycle import CycleReport, run_cycle
 from admission.engine.decision import Admit
-from admission.engine.ledger import Ledger
+from admission.engine.ledger.ledger import Ledger
 from admission.engine.model import BoundPod, Cohort, Event, Flavor, MoveTerms, ObjectRemoved, Quota, RemovedKind
 from admission.engine.queue.queues import PendingQueues
 from admission.engine.scheduler_state import SchedulerState

@@ -19,7 +19,7 @@ from admission.engine.convert import convert_admissions, convert_nodes, convert_
 from admission.engine.convert import convert_workloads as convert
 from admission.engine.cycle.outcomes import requested
 from admission.engine.decision import Admit, Decision, Evict, Preempt, Wait
-from admission.engine.ledger import Ledger
+from admission.engine.ledger.ledger import Ledger
 from admission.engine.preemption.preemptor import Preemptor
 from admission.engine.preemption.wording import eviction_message, preempted_event, priorities
 from admission.engine.queue.queues import PendingQueues

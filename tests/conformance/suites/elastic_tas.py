@@ -12,7 +12,7 @@ from admission.engine.cycle.nominate import Nominator
 from admission.engine.flavors.assign import Mode, NoPreemption
 from admission.engine.flavors.search import FlavorSearch
 from admission.engine.journal import Journal
-from admission.engine.ledger import Ledger
+from admission.engine.ledger.ledger import Ledger
 from admission.engine.model import Workload as EngineWorkload
 from admission.engine.quota.tree import QuotaTree
 from api.queues import ClusterQueue

@@ -10,7 +10,7 @@ from admission.engine.convert import convert_queues
 from admission.engine.convert import convert_workloads as convert
 from admission.engine.decision import Victim
 from admission.engine.flavors.assign import FlavorAssignment, Mode, Pick, PodSetFlavors
-from admission.engine.ledger import Ledger
+from admission.engine.ledger.ledger import Ledger
 from admission.engine.model import Counting, FlavorResource, PlacementOptions, Profile, Workload
 from admission.engine.preemption.preemptor import Preemptor
 from admission.engine.preemption.wording import eviction_message, preempted_event, priorities

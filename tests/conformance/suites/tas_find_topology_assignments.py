@@ -9,7 +9,7 @@ import msgspec
 
 from admission.engine.cycle.second_pass import second_pass
 from admission.engine.decision import Admit, PlacementResult
-from admission.engine.ledger import Ledger
+from admission.engine.ledger.ledger import Ledger
 from admission.engine.model import (
     HOSTNAME_LABEL,
     Admission,

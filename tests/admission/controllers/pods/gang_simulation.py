@@ -30,7 +30,7 @@ from admission.engine.convert import convert_admissions, convert_queues
 from admission.engine.convert import convert_workloads as convert
 from admission.engine.cycle.decide import decide
 from admission.engine.decision import Admit, Evict, Preempt
-from admission.engine.ledger import Ledger
+from admission.engine.ledger.ledger import Ledger
 from admission.engine.queue.queues import PendingQueues
 from admission.engine.scheduler_state import SchedulerState
 from admission.integrations.gang import PodGang

@@ -19,7 +19,7 @@ from admission.controllers.sakkara.output_times import SolverTimes
 from admission.controllers.watch.cluster_view import BY_HOSTNAME, hostname
 from admission.engine import model
 from admission.engine.convert import convert_nodes
-from admission.engine.ledger import Ledger
+from admission.engine.ledger.ledger import Ledger
 from admission.integrations.pod import QueuedPod, QueuedPodReader
 from api.embedded.server import EmbeddedServer, EmbeddedSettings
 from api.kube.client import Kube, PatchKind

@@ -31,7 +31,7 @@ from admission.engine.cycle.tournament import winner
 from admission.engine.decision import PREEMPTION_GATED, Admit, Decision, Preempt, Wait
 from admission.engine.flavors.assign import Mode, Preemptions
 from admission.engine.flavors.search import Scope, total_requests
-from admission.engine.ledger import Ledger
+from admission.engine.ledger.ledger import Ledger
 from admission.engine.model import Admission, Assignment, ClusterQueue, DomainCount, StopPolicy, Workload
 from admission.engine.queue.cluster_queue import order_of
 from admission.engine.queue.lines import Beside

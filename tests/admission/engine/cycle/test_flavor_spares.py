@@ -13,7 +13,7 @@ from admission.engine.cycle.decide import decide
 from admission.engine.cycle.flavor_spares import usage
 from admission.engine.cycle.second_pass import second_pass
 from admission.engine.decision import Admit
-from admission.engine.ledger import Ledger
+from admission.engine.ledger.ledger import Ledger
 from admission.engine.model import Event, ObjectRemoved, RemovedKind, SpareRule, TopologyRequest, Workload
 from admission.engine.queue.queues import PendingQueues
 from admission.engine.scheduler_state import SchedulerState

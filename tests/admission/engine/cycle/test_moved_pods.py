@@ -10,7 +10,7 @@ import pytest
 
 from admission.engine.cycle.second_pass import moved_pods
 from admission.engine.decision import Admit, Wait
-from admission.engine.ledger import Ledger
+from admission.engine.ledger.ledger import Ledger
 from admission.engine.model import (
     Admission,
     Assignment,

@@ -12,7 +12,7 @@ from admission.engine.cycle.projected_ledger import Departures, ProjectedLedger
 from admission.engine.cycle.start_order import future_of
 from admission.engine.flavors.assign import Mode, NoPreemption
 from admission.engine.flavors.search import FlavorSearch
-from admission.engine.ledger import Ledger
+from admission.engine.ledger.ledger import Ledger
 from admission.engine.model import (
     Admission,
     ClusterQueue,

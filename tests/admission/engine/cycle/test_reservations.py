@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from admission.engine.ledger import Ledger
+from admission.engine.ledger.ledger import Ledger
 from admission.engine.model import Admission, ObjectRemoved, PodSetAdmission, QueueingStrategy, RemovedKind, Workload
 from admission.engine.queue.pending import CapacityReservation
 from admission.engine.queue.queueing_hints import QueueingHint

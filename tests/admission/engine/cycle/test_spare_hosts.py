@@ -15,7 +15,7 @@ from admission.engine.cycle.decide import decide
 from admission.engine.cycle.second_pass import moved_pods, second_pass
 from admission.engine.cycle.spare_hosts import held, hold_missing
 from admission.engine.decision import Admit, Evict
-from admission.engine.ledger import Ledger, owner_of, spare_key
+from admission.engine.ledger.ledger import Ledger, owner_of, spare_key
 from admission.engine.model import (
     BoundPod,
     ObjectRemoved,

@@ -8,7 +8,7 @@ from random import Random
 from admission.engine.cycle.nomination import Nomination
 from admission.engine.cycle.tournament import Tournament, winner
 from admission.engine.flavors.assign import FlavorAssignment
-from admission.engine.ledger import Ledger
+from admission.engine.ledger.ledger import Ledger
 from admission.engine.model import Cohort, Quota
 from tests.admission.engine.builders import CPU, queue, workload
 from tests.budgets import examples

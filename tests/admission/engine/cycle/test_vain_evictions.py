@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 import pytest
 
 from admission.engine.decision import Preempt
-from admission.engine.ledger import spare_key
+from admission.engine.ledger.ledger import spare_key
 from admission.engine.model import (
     ClusterQueue,
     Event,

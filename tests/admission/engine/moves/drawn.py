@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from random import Random
 
-from admission.engine.ledger import Ledger
+from admission.engine.ledger.ledger import Ledger
 from admission.engine.model import CPU as CPUS
 from admission.engine.model import NO_TERMS, BoundPod, ObjectRemoved, RemovedKind, Workload
 from admission.engine.moves.plans import Move, MovePlan

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from admission.engine.decision import Proof
-from admission.engine.ledger import Ledger
+from admission.engine.ledger.ledger import Ledger
 from admission.engine.model import NO_TERMS, BoundPod, Workload
 from admission.engine.moves.commit import commit
 from admission.engine.moves.movers import loss, movers_of

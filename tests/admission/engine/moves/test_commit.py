@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from admission.engine.cycle.decide import decide
 from admission.engine.cycle.held_places import PLACE_HELD, drop_place
 from admission.engine.decision import Admit, Decision, Preempt, Wait
-from admission.engine.ledger import Ledger, place_key
+from admission.engine.ledger.ledger import Ledger, place_key
 from admission.engine.model import CPU, BoundPod, MoveTerms, ObjectRemoved, RemovedKind, TopologyRequest, Workload
 from admission.engine.moves.commit import commit
 from admission.engine.moves.movers import moves_left

@@ -8,7 +8,7 @@ from random import Random
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from admission.engine.ledger import Ledger, place_key
+from admission.engine.ledger.ledger import Ledger, place_key
 from admission.engine.model import NO_TERMS
 from admission.engine.moves.commit import commit, remove
 from admission.engine.moves.plan import PlanOptions, plan

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from admission.engine.decision import Proof
-from admission.engine.ledger import Ledger
+from admission.engine.ledger.ledger import Ledger
 from admission.engine.model import NO_TERMS, SliceLayer, TopologyRequest, Workload
 from admission.engine.moves.movers import movers_of
 from admission.engine.moves.plan import PlanOptions, plan

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from admission.engine.cycle.held_places import drop_place
-from admission.engine.ledger import Ledger, place_key
+from admission.engine.ledger.ledger import Ledger, place_key
 from admission.engine.model import MoveTerms, ObjectRemoved, RemovedKind, Workload
 from admission.engine.moves.commit import commit
 from admission.engine.moves.plan import PlanOptions, plan

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from random import Random
 
-from admission.engine.ledger import Ledger
+from admission.engine.ledger.ledger import Ledger
 from admission.engine.model import (
     Admission,
     Assignment,

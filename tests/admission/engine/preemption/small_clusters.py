@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from admission.engine.flavors.assign import FlavorAssignment, Mode, Pick, PodSetFlavors
-from admission.engine.ledger import Ledger
+from admission.engine.ledger.ledger import Ledger
 from admission.engine.model import (
     Admission,
     Assignment,

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from admission.engine.ledger import Ledger
+from admission.engine.ledger.ledger import Ledger
 from admission.engine.model import Cohort, PreemptionPolicy, Profile, Quota
 from admission.engine.preemption.candidates import PreemptionContext, find_for_fairness
 from admission.engine.preemption.cost import Cost, cost_of

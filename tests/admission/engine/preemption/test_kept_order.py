@@ -7,7 +7,7 @@ from dataclasses import replace
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from admission.engine.ledger import Ledger
+from admission.engine.ledger.ledger import Ledger
 from admission.engine.model import ObjectRemoved, RemovedKind, Workload
 from admission.engine.preemption.candidates import find
 from tests.admission.engine.preemption.drawn_clusters import NOW, QUEUES, DrawnCluster, scenes

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from admission.engine.cycle.cycle import run_cycle
 from admission.engine.cycle.nominate import Nominator
 from admission.engine.decision import Decision
-from admission.engine.ledger import Ledger
+from admission.engine.ledger.ledger import Ledger
 from admission.engine.model import (
     Admission,
     ClusterQueue,

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from admission.engine.cycle.head_order import ClassicalOrder, Head
 from admission.engine.cycle.nomination import Nomination
 from admission.engine.flavors.assign import FlavorAssignment
-from admission.engine.ledger import Ledger
+from admission.engine.ledger.ledger import Ledger
 from admission.engine.model import Cohort, Gang, QueueingStrategy, Quota, Workload
 from admission.engine.queue.cluster_queue import order_of
 from admission.engine.queue.queues import PendingQueues

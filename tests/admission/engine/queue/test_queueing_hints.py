@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from admission.engine.cycle.cycle import run_cycle
 from admission.engine.decision import Admit, Decision, Preempt
 from admission.engine.explain.cycle_decision import DecisionInputs, decided
-from admission.engine.ledger import Ledger
+from admission.engine.ledger.ledger import Ledger
 from admission.engine.model import (
     BoundPod,
     ClusterQueue,

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from admission.engine.cycle.decide import decide
 from admission.engine.decision import Admit, Wait
-from admission.engine.ledger import Ledger
+from admission.engine.ledger.ledger import Ledger
 from admission.engine.model import (
     HOSTNAME_LABEL,
     Admission,

@@ -17,7 +17,7 @@ from admission.controllers.pods.gang import GangTerms, GangUnit
 from admission.engine import model
 from admission.engine.convert import convert_nodes
 from admission.engine.convert import convert_workloads as convert
-from admission.engine.ledger import Ledger
+from admission.engine.ledger.ledger import Ledger
 from admission.engine.model import ObjectRemoved, PlacementRequest, RemovedKind
 from admission.integrations.pod import QueuedPodReader
 from admission.integrations.podgroup import PodUnit

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from admission.engine.decision import PlacementResult
-from admission.engine.ledger import Ledger
+from admission.engine.ledger.ledger import Ledger
 from admission.engine.model import (
     Admission,
     Assignment,

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from admission.engine.ledger import Ledger
+from admission.engine.ledger.ledger import Ledger
 from admission.engine.model import PlacementOptions, PlacementRequest, PodSet, Profile, TopologyRequest
 from tests.admission.engine.builders import CPU, RACK, host, racks
 from tests.budgets import examples

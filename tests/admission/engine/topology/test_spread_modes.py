@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from admission.engine.ledger import Ledger
+from admission.engine.ledger.ledger import Ledger
 from admission.engine.model import (
     HOSTNAME_LABEL,
     Admission,

@@ -9,7 +9,7 @@ from itertools import chain, combinations
 
 from hypothesis import strategies as st
 
-from admission.engine.ledger import Ledger
+from admission.engine.ledger.ledger import Ledger
 from admission.engine.model import (
     HOSTNAME_LABEL,
     Assignment,

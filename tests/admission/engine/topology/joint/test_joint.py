@@ -8,7 +8,7 @@ from itertools import permutations
 import pytest
 
 from admission.engine.decision import NoPlacement, PlacementResult, Proof
-from admission.engine.ledger import Ledger
+from admission.engine.ledger.ledger import Ledger
 from admission.engine.model import (
     HOSTNAME_LABEL,
     Counting,

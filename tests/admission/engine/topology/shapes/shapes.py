@@ -7,7 +7,7 @@ from dataclasses import replace
 from itertools import product
 
 from admission.engine.decision import Certificate, PlacementResult
-from admission.engine.ledger import Ledger
+from admission.engine.ledger.ledger import Ledger
 from admission.engine.model import (
     Counting,
     LevelConstraint,

@@ -18,6 +18,7 @@ from typing import Final
 
 from admission.engine.advance_reservations import marked
 from admission.engine.journal import Journal, Trial
+from admission.engine.ledger.audit import wrong_quota
 from admission.engine.model import (
     Admission,
     AdvanceReservation,
@@ -40,7 +41,6 @@ from admission.engine.quota.bound import BoundUsage
 from admission.engine.quota.reserved import ReservedQuota, covered, nodes_of
 from admission.engine.quota.tree import QuotaTree
 from admission.engine.quota.usage_by_priority import UsageByPriority
-from admission.engine.quota_audit import wrong_quota
 from admission.engine.topology.allocation.allocations import Allocations
 from admission.engine.topology.allocation.audit import differences
 from admission.engine.topology.allocation.capacity import Capacity
