@@ -1,6 +1,6 @@
 """Prints files, lines, lengths of functions and modules per package of the product: `python -m hack.code_size [FOLDER]`.
 
-A function's length counts its lines from `def` to its end, with docstring. tests/bench/RESULTS.md has the figures.
+A function's length counts its lines from `def` to its end, with docstring.
 """
 
 from __future__ import annotations

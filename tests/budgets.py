@@ -1,7 +1,6 @@
 """How many examples a property gets: some in `make test`, a quarter of them in `make test-fast`, many in `make test-long`.
 
-Each number is set by what it yields (`python -m hack.property_yield`): CONTRIBUTING.md has the rule, tests/bench/RESULTS.md
-the table.
+Each number is set by what it yields (`python -m hack.property_yield`): CONTRIBUTING.md has the rule.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ scheduler check one node instead of all; the nodeSelector remains authoritative.
 gated pod: added selector keys, narrowed affinity, removed gates.
 
 Once `metadata.managedFields` is erased, the API server no longer records which client owns which field at each later write of
-the pod (its binding, its statuses): a quarter less CPU for the whole job (tests/bench/RESULTS.md).
+the pod (its binding, its statuses): a quarter less CPU for the whole job (`python -m tests.bench jobs 500x8` before and after).
 """
 
 from __future__ import annotations
