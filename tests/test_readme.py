@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import tomllib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, get_args
@@ -20,6 +21,7 @@ PAGES = [
     PROJECT / "README.md",
     PROJECT / "SECURITY.md",
     PROJECT / "CONTRIBUTING.md",
+    PROJECT / "SCOPE.md",
     *sorted((PROJECT / "docs").glob("*.md")),
     *sorted((PROJECT / "docs" / "guides").glob("*.md")),
 ]
@@ -108,7 +110,26 @@ def test_every_link_leads_somewhere(page: Path) -> None:
 
 
 def test_the_readme_is_one_page() -> None:
-    assert len((PROJECT / "README.md").read_text().splitlines()) <= 200
+    assert len((PROJECT / "README.md").read_text().splitlines()) <= 180
+
+
+def test_the_first_screen_has_a_picture_a_reason_and_the_status() -> None:
+    screen = (PROJECT / "README.md").read_text().partition("\n## ")[0]
+    version = tomllib.loads((PROJECT / "pyproject.toml").read_text())["project"]["version"]
+    control_plane = re.search(
+        r"k8s\.io/kubernetes v(1\.\d+)", (PROJECT / "hack" / "controlplane" / "go.mod").read_text()
+    )
+    assert control_plane is not None
+    assert "](docs/images/dashboard-" in screen
+    assert f"Version {version}, tested with Kubernetes {control_plane[1]};" in screen
+
+
+def test_the_explanation_in_the_readme_is_that_of_the_page() -> None:
+    """The page's example is played by the tests of the commands; the README shows its first and last lines."""
+    example = (PROJECT / "README.md").read_text().partition("\n```\n$ stowage explain")[2].partition("\n```")[0]
+    lines = [line for line in example.splitlines()[1:] if line != "..."]
+    assert len(lines) >= 8
+    assert [line for line in lines if line not in (PROJECT / "docs" / "explain.md").read_text().splitlines()] == []
 
 
 def test_every_page_is_reached_from_the_readme() -> None:
