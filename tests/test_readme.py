@@ -146,7 +146,7 @@ THREATS = [
 
 @pytest.mark.parametrize("line", THREATS, ids=lambda line: line[2:60])
 def test_each_threat_names_a_test_that_shows_its_defence(line: str) -> None:
-    """Issue 16, B10. `...::name` is of the file that was named before it."""
+    """`...::name` is of the file that was named before it."""
     *_, shown, _ = line.split("|")
     named = re.findall(r"`([^`]+)`", shown)
     assert named, line

@@ -150,7 +150,6 @@ def test_a_file_that_cannot_be_read_is_an_error_that_names_it(
 
 
 def test_the_answer_to_kueue_s_frameworks_names_every_kind_that_is_managed() -> None:
-    """Issue 16, D2."""
     kinds = {name.rpartition("/")[2] for name in MANAGED_FRAMEWORKS.split(", ")}
     assert kinds == {kind.lower() for kind in managed_kinds()}
     assert all(name in INSTEAD["integrations.frameworks"] for name in NOT_MANAGED)
@@ -326,7 +325,6 @@ def test_admission_fair_sharing_that_cannot_be_is_refused(
 
 @pytest.mark.parametrize("port", ["99999", "-1"])
 def test_a_port_that_cannot_be_is_refused_with_the_variable(port: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Issue 16, B9."""
     monkeypatch.setenv("STOWAGE_HEALTH_PORT", port)
     with pytest.raises(ValidationError) as bad:
         AdmissionSettings()
@@ -334,7 +332,6 @@ def test_a_port_that_cannot_be_is_refused_with_the_variable(port: str, monkeypat
 
 
 def test_the_file_that_holds_a_bad_value_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Issue 16, B9."""
     path = tmp_path / "bad.yaml"
     path.write_text("healthPort: 99999")
     monkeypatch.setenv("STOWAGE_CONFIG", str(path))

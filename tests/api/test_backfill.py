@@ -1,4 +1,4 @@
-"""The message that says from when on a workload may be evicted. Issue 21, 3."""
+"""The message that says from when on a workload may be evicted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""v1beta1 and v1beta2 by Kueue's rules (issue 16, D4): each renamed field, what is dropped, round trips, and bad input."""
+"""v1beta1 and v1beta2 by Kueue's rules: each renamed field, what is dropped, round trips, and bad input."""
 
 from __future__ import annotations
 

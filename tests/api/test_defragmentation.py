@@ -1,4 +1,4 @@
-"""Annotations of Topologies about moves: what is read, and what is refused (Issue 21, must be shown 5)."""
+"""Annotations of Topologies about moves: what is read, and what is refused."""
 
 from __future__ import annotations
 

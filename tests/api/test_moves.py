@@ -1,4 +1,4 @@
-"""Annotations about moves: what is read, and what is refused (Issue 21, must be shown 5)."""
+"""Annotations about moves: what is read, and what is refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Issue 16, F5: every parser of a number in text refuses digits of other scripts, blanks and underscores."""
+"""Every parser of a number in text refuses digits of other scripts, blanks and underscores."""
 
 from __future__ import annotations
 

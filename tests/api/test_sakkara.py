@@ -207,7 +207,6 @@ def test_the_samples_are_a_tree_and_a_group_that_go_together() -> None:
 
 
 def test_a_priority_above_what_is_allowed_names_the_way_that_can_be_guarded() -> None:
-    """Issue 16, B6."""
     (fault,) = read_group("g", {"size": "1", "priority": "8"}, highest=7).faults
     assert (fault.field, fault.given) == ("data.priority", "8")
     assert "at most 7, the setting sakkara.highestPriority" in fault.allowed

@@ -1,4 +1,4 @@
-"""Issue 16, B1: text of others is measured before it is parsed, and nothing but ValueError comes of it."""
+"""Text of others is measured before it is parsed, and nothing but ValueError comes of it."""
 
 from __future__ import annotations
 

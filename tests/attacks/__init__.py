@@ -1,4 +1,4 @@
-"""Attacks (issue 16, B): what a hostile tenant tries, on the embedded server and on the real control plane.
+"""Attacks: what a hostile tenant tries, on the embedded server and on the real control plane.
 
 To add one: write an async test in a module of this package that takes the fixture `battlefield` and bears
 `@pytest.mark.asyncio(loop_scope="package")`. Act as `battlefield.tenant`, a client of a ServiceAccount with the role `edit`

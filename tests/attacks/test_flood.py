@@ -1,4 +1,4 @@
-"""Issue 16, B4: a stranger who reaches the webhook's port cannot keep it from the API server."""
+"""A stranger who reaches the webhook's port cannot keep it from the API server."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def _peak(pid: int) -> int:
 @pytest.mark.asyncio(loop_scope="package")
 @pytest.mark.parametrize("path", [PATH, CONVERT_PATH])
 async def test_honest_reviews_are_answered_while_strangers_flood_the_port(battlefield: Battlefield, path: str) -> None:
-    """Issue 16, B4: 900 half-open connections and 64 floods; an honest review takes less than 100 ms.
+    """900 half-open connections and 64 floods; an honest review takes less than 100 ms.
 
     The median is held to it, and nine of ten to a second: the strangers share this machine's processors with the webhook.
     On a machine so busy that a review takes long without them, both may take as many times longer.

@@ -1,4 +1,4 @@
-"""Issue 16, B1: no object that anybody can write ends a process or an informer."""
+"""No object that anybody can write ends a process or an informer."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ ATTACKS = (
 @pytest.mark.asyncio(loop_scope="package")
 @pytest.mark.parametrize("attack", ATTACKS, ids=lambda attack: attack.id)
 async def test_no_text_that_a_parser_gets_ends_a_process(battlefield: Battlefield, attack: Attack) -> None:
-    """Issue 16, B1. What was taken stays, for the test of a restart below."""
+    """What was taken stays, for the test of a restart below."""
     metadata = {"name": f"text-{attack.id}", **attack.body["metadata"]}
     body = {**attack.body, "metadata": metadata}
     outcome = attack.on_real if battlefield.on_real_server and attack.on_real else attack.outcome
@@ -120,7 +120,7 @@ async def test_no_text_that_a_parser_gets_ends_a_process(battlefield: Battlefiel
 
 @pytest.mark.asyncio(loop_scope="package")
 async def test_processes_start_where_such_objects_are(battlefield: Battlefield) -> None:
-    """Issue 16, B1: each webhook replica ended again after each restart."""
+    """Each webhook replica ended again after each restart."""
     processes = battlefield.stage.processes
     for name in processes.children:
         await processes.crash(name)

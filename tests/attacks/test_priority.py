@@ -1,4 +1,4 @@
-"""Issue 16, B6: nobody outranks other tenants by a number that he writes himself.
+"""Nobody outranks other tenants by a number that he writes himself.
 
 What such a number may evict: tests/scenarios/test_sakkara_preemption.py."""
 
@@ -17,7 +17,7 @@ from tests.attacks.conftest import Battlefield
 @pytest.mark.asyncio(loop_scope="package")
 @pytest.mark.parametrize("priority", ["2147483647", str(HIGHEST_PRIORITY + 1)])
 async def test_a_group_takes_no_high_priority_by_its_config_map(battlefield: Battlefield, priority: str) -> None:
-    """Issue 16, B6: neither when it is made nor later."""
+    """Neither when it is made nor later."""
     name = f"rank-{priority}"
     group = {"metadata": {"name": name, "labels": {SAKKARA_GROUP: ""}}, "data": {"size": "2", "priority": priority}}
     with pytest.raises(ApiError, match=r"PriorityClass in the pods, which a ResourceQuota can guard"):

@@ -1,4 +1,4 @@
-"""Issue 16, B2, B3, B5 and B7: what a tenant does to run beside the quota of his namespace, whose own queue is empty."""
+"""What a tenant does to run beside the quota of his namespace, whose own queue is empty."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ async def test_a_gang_without_a_queue_goes_by_the_namespaces_own(battlefield: Ba
 
 
 async def test_forged_marks_of_a_gang_open_no_gate(battlefield: Battlefield) -> None:
-    """Issue 16, A1: who is a gang's member, and whether it was bound whole, is told by no label of the pod's maker."""
+    """Who is a gang's member, and whether it was bound whole, is told by no label of the pod's maker."""
     terms = {GANG: "forged", GANG_TERMS: '{"name":"forged","minimum":1}'}
     pod = a_pod("forged", {GANG_MEMBER: "true"}, annotations={**terms, GANG_BOUND: "True"})
     try:
@@ -139,7 +139,7 @@ async def test_forged_marks_of_a_gang_open_no_gate(battlefield: Battlefield) -> 
 
 
 async def test_annotations_of_the_first_form_open_no_admission_gate(battlefield: Battlefield) -> None:
-    """Issue 16, A7 and B3: pods name a Workload and a pod set; whether they count in a quota is not theirs to say."""
+    """Pods name a Workload and a pod set; whether they count in a quota is not theirs to say."""
     named = {TOPOLOGY_WORKLOAD: "anybodys", TOPOLOGY_PODSET: "main"}
     made = await battlefield.create(PODS, a_pod("first-form", annotations=named))
     assert {"name": ADMISSION_GATE} in made["spec"]["schedulingGates"]
@@ -148,7 +148,7 @@ async def test_annotations_of_the_first_form_open_no_admission_gate(battlefield:
 
 
 async def test_a_tenant_does_not_tell_that_a_gang_was_bound_whole(battlefield: Battlefield) -> None:
-    """Issue 16, A1: the status of Workloads is not his."""
+    """The status of Workloads is not his."""
     if not battlefield.on_real_server:
         pytest.skip("the embedded server knows no rights")
     await held(battlefield, "unbound", {GANG_NAME: "unbound", GANG_MINIMUM: "1"})
@@ -190,7 +190,7 @@ async def test_who_a_held_pod_is_stays(
 
 
 async def test_a_pod_that_was_queued_stays_queued(battlefield: Battlefield) -> None:
-    """B5: also where its gates go in the same update."""
+    """Also where its gates go in the same update."""
     await held(battlefield, "leaver")
     leaving: dict[str, Any] = {"metadata": {"labels": {QUEUE_NAME_LABEL: None}}}
     for body in (leaving, leaving | {"spec": {"schedulingGates": []}}):
@@ -199,7 +199,7 @@ async def test_a_pod_that_was_queued_stays_queued(battlefield: Battlefield) -> N
 
 
 async def test_a_job_that_was_queued_stays_queued(battlefield: Battlefield) -> None:
-    """B5: also where it starts in the same update."""
+    """Also where it starts in the same update."""
     made = await battlefield.create(JOBS, battlefield.site.job("leaver", 1, queue=None))
     assert made["spec"]["suspend"]
     leaving: dict[str, Any] = {"metadata": {"labels": {QUEUE_NAME_LABEL: None}}}
@@ -210,7 +210,7 @@ async def test_a_job_that_was_queued_stays_queued(battlefield: Battlefield) -> N
 
 
 async def test_a_job_that_is_named_as_the_owner_must_own(battlefield: Battlefield) -> None:
-    """B7: a wrong UID, a Job that does not exist, and one's own that is suspended."""
+    """A wrong UID, a Job that does not exist, and one's own that is suspended."""
     made = await battlefield.create(JOBS, battlefield.site.job("owner", 1, queue=None))
     selected = made["spec"]["selector"]["matchLabels"]
     for name, uid, said in (
@@ -242,7 +242,7 @@ async def test_a_job_that_is_named_as_the_owner_must_own(battlefield: Battlefiel
     ],
 )
 async def test_a_tenant_opens_no_gate(battlefield: Battlefield, kind: PatchKind, body: dict[str, Any]) -> None:
-    """B5: the pod would be ended, but only after the grace period that it gives itself."""
+    """The pod would be ended, but only after the grace period that it gives itself."""
     name = "opener"
     await held(battlefield, name)
     with pytest.raises(Forbidden, match=r"spec.schedulingGates: Forbidden: .* only Stowage removes this gate"):
@@ -251,7 +251,7 @@ async def test_a_tenant_opens_no_gate(battlefield: Battlefield, kind: PatchKind,
 
 
 async def test_a_tenant_starts_no_job(battlefield: Battlefield) -> None:
-    """B5: Kubernetes would give the pods that started their own grace period, however soon the job is suspended again."""
+    """Kubernetes would give the pods that started their own grace period, however soon the job is suspended again."""
     await battlefield.create(JOBS, battlefield.site.job("starter", 1, queue=None))
     for body in (
         {"spec": {"suspend": False}},
@@ -264,7 +264,7 @@ async def test_a_tenant_starts_no_job(battlefield: Battlefield) -> None:
 
 
 async def test_a_running_job_gets_no_more_pods_than_were_admitted(battlefield: Battlefield) -> None:
-    """B5: a job that is admitted with one pod grows while it runs, or calls itself elastic first."""
+    """A job that is admitted with one pod grows while it runs, or calls itself elastic first."""
     body = battlefield.site.job("grower", 1)
     body["spec"] |= {"completionMode": "NonIndexed", "completions": 4}
     await battlefield.create(JOBS, body)
@@ -281,7 +281,7 @@ async def test_a_running_job_gets_no_more_pods_than_were_admitted(battlefield: B
 
 
 async def test_pods_of_a_job_are_created_by_its_controller(battlefield: Battlefield) -> None:
-    """B7: a pod like those of one's own running job, with its UID, would run beside the quota."""
+    """A pod like those of one's own running job, with its UID, would run beside the quota."""
     await battlefield.create(JOBS, battlefield.site.job("parent", 1))
     (model,) = await battlefield.site.running("parent", 1)
     spec = dict((await battlefield.site.get_job("parent"))["spec"]["template"]["spec"])

@@ -1,6 +1,6 @@
-"""Issue 16, B8: the holder of the controller's token can write its own fields of namespaces and ConfigMaps, and no other.
+"""The holder of the controller's token can write its own fields of namespaces and ConfigMaps, and no other.
 
-B9: metrics are for those whom the API server lets read them.
+Metrics are for those whom the API server lets read them.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ REFUSED = (
 async def test_the_controllers_token_writes_nothing_but_our_own_fields(
     battlefield: Battlefield, resource: Resource, name: str, body: dict[str, Any]
 ) -> None:
-    """Issue 16, B8. The embedded server knows no policies."""
+    """The embedded server knows no policies."""
     if not battlefield.on_real_server:
         pytest.skip("the embedded server has no ValidatingAdmissionPolicy")
     namespace = battlefield.namespace if resource.namespaced else None
@@ -97,7 +97,7 @@ def _token(kubeconfig: Path) -> str:
 async def test_metrics_are_served_to_authorized_users_only(
     battlefield: Battlefield, request: pytest.FixtureRequest
 ) -> None:
-    """Issue 16, B9: nobody 401, an account without the right 403, one with the ClusterRole 200."""
+    """Nobody 401, an account without the right 403, one with the ClusterRole 200."""
     if not battlefield.on_real_server:
         pytest.skip("the embedded server reviews no tokens")
     cluster: ControlPlane = request.getfixturevalue("package_cluster")

@@ -1,6 +1,6 @@
 """The alerts whose metrics a real control plane makes in its own way: its watches, its scheduler, its rights, its leases.
 
-Issue 20, part 3. test_alerts.py has every alert, on the embedded API server. A case here waits until each watch was heard of
+test_alerts.py has every alert, on the embedded API server. A case here waits until each watch was heard of
 again: where nothing changes, once a minute by a bookmark, and of events by the end of the watch.
 """
 

@@ -178,7 +178,7 @@ async def test_what_if_is_answered_for_the_own_namespace(served: Served) -> None
 @in_loop
 @pytest.mark.parametrize("team", TEAMS)
 async def test_an_assistants_tools_have_the_rights_of_its_token(served: Served, team: str) -> None:
-    """Issue 20, line 4: MCP by the official client, with TokenReview and SubjectAccessReview of a real API server."""
+    """MCP by the official client, with TokenReview and SubjectAccessReview of a real API server."""
     (other,) = {*TEAMS} - {team}
     async with served.assistant(team) as one:
         asked: list[tuple[str, dict[str, Any]]] = [

@@ -1,4 +1,4 @@
-"""`kubectl stowage` by kubectl itself, which needs no cluster for it. Issue 20, part 2."""
+"""`kubectl stowage` by kubectl itself, which needs no cluster for it."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Beside Kueue itself, which has admitted a Job: `stowage doctor --preflight`, then the migration there and back.
 
-Issue 20, part 2 (and 16, D4). Kueue's manager is built from its module (hack/controlplane/kueue) and installed with the
+Kueue's manager is built from its module (hack/controlplane/kueue) and installed with the
 objects of its own config/default. A part of its objects is stored in v1beta1, as by a Kueue that was upgraded.
 """
 

@@ -1,4 +1,4 @@
-"""From Kueue to Stowage and back on a real control plane: what Kueue stored is read, and no pod changes (issue 16, D4).
+"""From Kueue to Stowage and back on a real control plane: what Kueue stored is read, and no pod changes.
 
 Kueue itself does not run here: its CRDs (v1beta1 stored, another field manager) and the objects that it leaves of a running
 Job stand for it.

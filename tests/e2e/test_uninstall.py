@@ -1,4 +1,4 @@
-"""`stowage uninstall` on a real control plane where no process of ours runs any more (issue 16, D5)."""
+"""`stowage uninstall` on a real control plane where no process of ours runs any more."""
 
 from __future__ import annotations
 

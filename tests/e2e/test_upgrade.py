@@ -1,6 +1,6 @@
-"""Issue 20, build 6: one version replaces another while jobs run and wait: an upgrade, and a rollback with a second upgrade.
+"""One version replaces another while jobs run and wait: an upgrade, and a rollback with a second upgrade.
 
-The other version is the one before issue 20, with its own config; `STOWAGE_UPGRADE_FROM` names another commit. The order is
+The other version is an older commit (`BEFORE`), with its own config; `STOWAGE_UPGRADE_FROM` names another commit. The order is
 that of docs/start.md: config/default of the new version, then its processes, one replica after the other. Every order of
 processes happens in a cluster, so both extremes are played: a webhook newer than controller and ungater, and one that is older.
 """
@@ -44,7 +44,7 @@ from tests.scenarios.stage_processes import playing
 CONTROL_PLANE = ClusterOptions(jobset=True)
 ROOT: Final = Path(__file__).resolve().parents[2]
 BEFORE: Final = "7a6f75da"
-"""The last commit before the first one of issue 20."""
+"""The last commit before `stowage version` was added: the older version."""
 WIDTH: Final = 5
 """Pods of each workload that waits; four GPUs of the quota are left for what comes meanwhile."""
 QUOTA: Final = 15

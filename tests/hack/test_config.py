@@ -431,7 +431,6 @@ def test_dockerfile_copies_what_there_is() -> None:
 
 
 def test_make_image_builds_what_the_deployments_run() -> None:
-    """Issue 16, D3."""
     manager = read_one(CONFIG / "manager" / "kustomization.yaml")
     (image,) = manager["images"]
     run = f"{image.get('newName', image['name'])}:{image['newTag']}"
@@ -452,7 +451,6 @@ def test_runtime_lock_is_a_part_of_the_lock_without_test_tools() -> None:
 
 
 def test_the_policy_names_the_keys_that_the_controller_writes() -> None:
-    """Issue 16, B8."""
     policy = of_kind("ValidatingAdmissionPolicy")["stowage-configmaps"]["spec"]
     (results,) = (v["expression"] for v in policy["variables"] if v["name"] == "results")
     assert set(yaml.safe_load(results)) == set(WRITTEN)

@@ -108,7 +108,7 @@ def test_schemas_are_structural() -> None:
 
 
 def test_every_field_is_described() -> None:
-    """`kubectl explain` says something of each field (issue 16, D7)."""
+    """`kubectl explain` says something of each field."""
     objects_own = ("apiVersion", "kind", "metadata")
     silent = [
         f"{path}.{name}"
@@ -167,7 +167,7 @@ def test_kind_is_named_as_its_users_know_it(kind: Any) -> None:
         "ElasticQuota": ["eq", "eqs"],
         "PodGroup": ["pg", "pgs"],
     }
-    # Issue 16, A5: kubectl takes the group that comes first by name, so a short name that both have would hide one of them.
+    # kubectl takes the group that comes first by name, so a short name that both have would hide one of them.
     older = {"ElasticQuota": ["seq"], "PodGroup": ["spg"]}
     assert spec["names"]["shortNames"] == (older if kind.group == COSCHEDULING_SIGS else short)[kind.name]
     sigs = "sigs" if kind.group == COSCHEDULING_SIGS else ""

@@ -1,4 +1,4 @@
-"""What a tenant finds on the page of the real server, with a token that may see one namespace. Issue 20, must be shown 5.
+"""What a tenant finds on the page of the real server, with a token that may see one namespace.
 
 tests/admission/dashboard asks each route; here a user walks the page, and nothing that it shows names what is hidden.
 """

@@ -1,4 +1,4 @@
-"""The page as issue 20 describes it: what the picture, the queues, a job's page and links show, and a walk by keys alone."""
+"""The page as users walk through it: what the picture, the queues, a job's page and links show, and a walk by keys alone."""
 
 from __future__ import annotations
 

@@ -112,7 +112,7 @@ async def expect_reason(here: Site, gang: str, text: str, resource: Any = POD_GR
 
 
 async def expect_events_on_members(here: Site, *texts: str, members: int) -> None:
-    """Waits until `kubectl describe` of each of so many pods says so. Issue 16, A5."""
+    """Waits until `kubectl describe` of each of so many pods says so."""
 
     async def check() -> bool:
         events = (await here.kube.list(EVENTS, here.name)).items

@@ -69,7 +69,7 @@ class ChangeStep:
 
 @dataclass(frozen=True)
 class Refused:
-    """The last step is answered with this status and reason, a webhook's always 403 Forbidden (issue 16, C9). A webhook's
+    """The last step is answered with this status and reason, a webhook's always 403 Forbidden. A webhook's
     message is exactly `message`; the API server's own contains it."""
 
     status: int

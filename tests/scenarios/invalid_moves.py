@@ -1,4 +1,4 @@
-"""Bad annotations about moves and backfill, and bad advance reservations (Issue 21, must be shown 5).
+"""Bad annotations about moves and backfill, and bad advance reservations.
 
 The vocabulary is invalid_input.py's. Policies of Topologies, read only with controller.moves, are in test_moves_asked.py.
 """

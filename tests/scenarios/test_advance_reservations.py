@@ -1,4 +1,4 @@
-"""A rack that is reserved for a later time: for maintenance, and for a planned run of one team. Issue 21, 5."""
+"""A rack that is reserved for a later time: for maintenance, and for a planned run of one team."""
 
 from __future__ import annotations
 

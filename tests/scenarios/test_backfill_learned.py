@@ -1,4 +1,4 @@
-"""Issue 21, part 3: a job overtakes a gang because jobs like it were short, outlasts that, and leaves when the gang starts."""
+"""A job overtakes a gang because jobs like it were short, outlasts that, and leaves when the gang starts."""
 
 from __future__ import annotations
 

@@ -103,7 +103,7 @@ async def test_a_waiting_workload_made_by_hand_can_be_deleted(site: MakeSite) ->
 
 
 async def test_a_topology_goes_with_its_flavor_where_no_queue_is_left(site: MakeSite) -> None:
-    """Issue 16, C3: no ClusterQueue is there to wake the Topology, so its flavor's end must."""
+    """No ClusterQueue is there to wake the Topology, so its flavor's end must."""
     here = site("last")
     await here.open(ONE_HOST)
     await eventually("the Topology is held", lambda: _held(here, TOPOLOGIES))

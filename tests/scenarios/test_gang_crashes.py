@@ -127,7 +127,7 @@ async def evictions(here: Site) -> list[str]:
 
 @pytest.mark.parametrize("owner", ["pods", "deployment"])
 async def test_a_member_lost_while_no_controller_ran_had_been_bound(site: MakeSite, stage: Stage, owner: str) -> None:
-    """Issue 16, A1: its successor has no node for longer than the timeout, and the others run on."""
+    """Its successor has no node for longer than the timeout, and the others run on."""
     if owner == "deployment" and stage.name == "embedded":
         pytest.skip("the embedded API server has no controller of Deployments")
     here = site(f"lost-unseen-{owner}")

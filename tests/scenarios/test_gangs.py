@@ -348,7 +348,7 @@ async def test_a_gang_that_is_not_bound_in_time_goes_back_whole(site: MakeSite) 
 
 
 async def test_gangs_and_plain_pods_of_one_queue_start_by_priority_then_by_time(site: MakeSite) -> None:
-    """Issue 16, A6: regular pods stand between gangs as the document says."""
+    """Regular pods stand between gangs as the document says."""
     here = site("between")
     await here.open({"b1": {"r1": 1}}, quota=2, queueingStrategy="StrictFIFO")
     await here.make(WORKLOAD_PRIORITY_CLASSES, {"metadata": {"name": "between"}, "value": 5})
@@ -406,7 +406,7 @@ def a_gang(here: Site, kind: str, labels: Texts, annotations: Texts, count: int)
 async def test_a_job_whose_gang_goes_back_again_and_again_spends_nothing_of_its_backoff_limit(
     site: MakeSite, stage: Stage
 ) -> None:
-    """Issue 16, A1, A4 and A6: three pods end at each try, the Job allows one to fail; the tries come later each time."""
+    """Three pods end at each try, the Job allows one to fail; the tries come later each time."""
     if stage.name == "embedded":
         pytest.skip("pods that the embedded API server's Job controller makes pass no webhooks")
     here = site("job-overdue")

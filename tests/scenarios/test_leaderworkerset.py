@@ -154,7 +154,7 @@ async def _queued_at_creation(here: Site, asked: dict[str, Any], queue: str) -> 
 
 
 async def test_one_without_a_queue_goes_by_the_namespaces_own_group_by_group(site: MakeSite) -> None:
-    """Issue 16, A2: pod by pod, half a group could start."""
+    """Pod by pod, half a group could start."""
     here = site("lws-default")
     await here.open({"b1": {"r1": 2}}, quota=4)
     await here.kube.patch(
@@ -365,7 +365,7 @@ async def test_a_malformed_one_is_refused(
 
 @pytest.mark.parametrize("labels", [{QUEUE_NAME_LABEL: ELASTIC_QUOTA}, {}], ids=["queued", "unlabelled"])
 async def test_groups_go_by_the_elastic_quota_of_their_namespace_whole(site: MakeSite, labels: dict[str, str]) -> None:
-    """Issue 16, A2: queue named or not, three GPUs hold one group of two, and no half of another."""
+    """Queue named or not, three GPUs hold one group of two, and no half of another."""
     here = site("lws-queued" if labels else "lws-unlabelled")
     await here.make(NAMESPACES, {"metadata": {"name": here.name}})
     await here.add_nodes({"b1": {"r1": 1}})

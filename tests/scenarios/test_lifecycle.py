@@ -135,7 +135,7 @@ async def test_a_workload_is_deactivated_and_reactivated(site: MakeSite) -> None
 
 
 async def test_a_job_whose_admission_is_taken_back_stops_and_is_itself_again(site: MakeSite) -> None:
-    """Issue 16, C8: nobody was evicted; somebody cleared the reservation, as Kueue's own controllers can."""
+    """Nobody was evicted; somebody cleared the reservation, as Kueue's own controllers can."""
     here = site("unreserve")
     await here.open(RACK_OF_TWO)
     said = {MIN_PARALLELISM: "2", COMPLETIONS_EQUAL_PARALLELISM: "true", REQUIRE_TOPOLOGY: RACK}

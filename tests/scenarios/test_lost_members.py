@@ -1,4 +1,4 @@
-"""A gang that has been bound whole loses a member (issue 16, A1): every dialect, every owner of the pods, every loss.
+"""A gang that has been bound whole loses a member: every dialect, every owner of the pods, every loss.
 
 The lost member waits for its successor, the others run on, and a Job counts no failure but the loss itself. Each row of the
 table plays in a namespace of its own, and all rows that are asked for play at the same time: the garbage collector takes most
@@ -290,7 +290,7 @@ def marked(row: LostMemberRow) -> Any:
 async def test_a_lost_member_of_a_gang_that_has_run_ends_none_of_the_others(
     stage: Stage, played: Mapping[LostMemberRow, asyncio.Task[None]], row: LostMemberRow
 ) -> None:
-    """Issue 16, A1: the timeout bounds the start only; the successor takes the place of the lost one."""
+    """The timeout bounds the start only; the successor takes the place of the lost one."""
     if why := unplayable(stage, row):
         pytest.skip(why)
     await played[row]

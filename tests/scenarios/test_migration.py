@@ -1,4 +1,4 @@
-"""A cluster comes from Kueue: what Kueue left behind, and kinds that only Kueue manages (issue 16, D1 and D2)."""
+"""A cluster comes from Kueue: what Kueue left behind, and kinds that only Kueue manages."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """A controller killed before and after each single write of a plan in which one blocker moves and another is evicted.
 
-Issue 21, must be shown 2. As test_moves_killed.py. `peer` may move, and is as important as the gang; `low` may not move, and
+As test_moves_killed.py. `peer` may move, and is as important as the gang; `low` may not move, and
 is less important. `late` is no more important than `low`, and waits behind the gang: its four pods fit where `peer` leaves.
 """
 

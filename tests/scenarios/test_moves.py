@@ -1,4 +1,4 @@
-"""A gang that waits while quota and room are there and no rack is whole, and what `stowage defrag` plans (Issue 21, part 4)."""
+"""A gang that waits while quota and room are there and no rack is whole, and what `stowage defrag` plans."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Moves that the policy of a Topology asks for, in the background (Issue 21, part 4)."""
+"""Moves that the policy of a Topology asks for, in the background."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Moves beside a tenant who makes them difficult, and nodes that fail in the middle of a plan (Issue 21, must be shown 2)."""
+"""Moves beside a tenant who makes them difficult, and nodes that fail in the middle of a plan."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""The story of marin#8925 at its size: 64 nodes in NVLink domains of 16, small jobs everywhere, no domain whole
-(Issue 21, must be shown 1).
-"""
+"""The story of marin#8925 at its size: 64 nodes in NVLink domains of 16, small jobs everywhere, no domain whole."""
 
 from __future__ import annotations
 

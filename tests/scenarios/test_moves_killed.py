@@ -1,4 +1,4 @@
-"""A controller killed before and after each single write of a move (Issue 21, must be shown 2).
+"""A controller killed before and after each single write of a move.
 
 A job of three pods leaves a rack for two others, and a gang of eight takes the rack. From the moment at which the gang is
 submitted, the writes of the controller are counted. At the one of the given number the controller stands still: the write

@@ -1,4 +1,4 @@
-"""Jobs that allow it go to other places so that a gang gets its domain (Issue 21, parts 1 and 2).
+"""Jobs that allow it go to other places so that a gang gets its domain.
 
 `fleet` is the story of a cluster without a free NVLink domain (marin#8925): small jobs of equal priority everywhere, room for
 the gang in sum, and no domain whole.

@@ -1,4 +1,4 @@
-"""A plan of moves and an eviction beside a neighbour who submits small jobs at each step (Issue 21, must be shown 2).
+"""A plan of moves and an eviction beside a neighbour who submits small jobs at each step.
 
 The neighbour's jobs are as important as the gang, and fit where the movers leave long before the evicted workload has left. On
 an embedded stage, which refuses some writes of the eviction as if the victim's owner had changed it each time: the place is
@@ -109,7 +109,7 @@ async def test_nobody_takes_what_the_movers_leave(refusing: tuple[Stage, Conflic
 async def test_a_mover_that_its_owner_stops_on_its_way_does_not_keep_the_gang_waiting(
     refusing: tuple[Stage, Conflicts], what: str
 ) -> None:
-    """Issue 21, must be shown 5: between the plan and the eviction."""
+    """Between the plan and the eviction."""
     stage, conflicts = refusing
     here = Site(stage.kube, f"owner-{what}")
     async with watched(here, evicts=True):

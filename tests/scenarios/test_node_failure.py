@@ -113,7 +113,7 @@ async def test_more_nodes_than_a_workload_can_list_as_unhealthy_are_replaced(sit
 
 
 async def test_a_job_of_one_host_moves_to_another_and_is_not_restarted(site: MakeSite) -> None:
-    """Issue 16, A8: its pods are born gated, so the lost ones go where the ungater sends them."""
+    """Its pods are born gated, so the lost ones go where the ungater sends them."""
     here = site("dead-host")
     await here.open({"b1": {"r1": 2}})
     await here.submit(patient(here.job("one", 2, {REQUIRE_TOPOLOGY: RACK}, gpus=2)))
@@ -208,7 +208,7 @@ async def node_of(here: Site, pod: str) -> str:
 
 
 async def test_a_plain_pod_keeps_its_place_when_its_node_fails(site: MakeSite) -> None:
-    """Issue 16, C9: nothing replaces the pod, so no other host is taken for it while it ends."""
+    """Nothing replaces the pod, so no other host is taken for it while it ends."""
     here = site("dead-pod")
     await here.open({"b1": {"r1": 2}})
     await here.kube.create(PODS, a_pod(here, "lost", ("example.com/slow",)))

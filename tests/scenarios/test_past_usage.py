@@ -1,4 +1,4 @@
-"""Issue 21, part 6: one tenant floods a ClusterQueue; past usage gives the other one its turn, also after a restart."""
+"""One tenant floods a ClusterQueue; past usage gives the other one its turn, also after a restart."""
 
 from __future__ import annotations
 

@@ -199,7 +199,7 @@ async def _free(here: Site, name: str) -> bool:
 
 
 async def test_a_pod_that_comes_after_its_group_has_finished_says_why_it_waits(site: MakeSite) -> None:
-    """Issue 16, C: nobody may replace the failed pod of this group, and one who tries it is told."""
+    """Nobody may replace the failed pod of this group, and one who tries it is told."""
     here = site("pod-group-ended")
     await here.open({"b1": {"r1": 1}})
     fixed = {RETRIABLE_IN_GROUP: "false"}

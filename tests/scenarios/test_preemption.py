@@ -75,7 +75,6 @@ async def _told(here: Site, preemptor: str, victims: set[str]) -> bool:
 
 
 async def test_a_new_priority_value_requeues_workloads_that_may_evict_now(site: MakeSite) -> None:
-    """Issue 16, C1."""
     here = site("revalued")
     await here.open({"b1": {"r1": 1}}, preemption={"withinClusterQueue": "LowerPriority"})
     await here.submit(await prioritized(here, here.job("runs", 4, {REQUIRE_TOPOLOGY: RACK}), 9))
@@ -90,7 +89,7 @@ async def test_a_new_priority_value_requeues_workloads_that_may_evict_now(site: 
 
 
 async def test_one_that_was_evicted_evicts_its_preemptor_once_the_priorities_have_changed(site: MakeSite) -> None:
-    """Issue 16, C1: a changed priority is no repetition that the guard against endless evictions should stop."""
+    """A changed priority is no repetition that the guard against endless evictions should stop."""
     here = site("turned")
     await here.open({"b1": {"r1": 1}}, preemption={"withinClusterQueue": "LowerPriority"})
     await here.submit(await prioritized(here, here.job("first", 4), 5))
@@ -104,7 +103,7 @@ async def test_one_that_was_evicted_evicts_its_preemptor_once_the_priorities_hav
 async def test_a_running_job_that_names_a_lower_class_may_be_evicted_as_soon_as_that_class_is_there(
     site: MakeSite,
 ) -> None:
-    """Issue 16, C1: by label; the class is made after the Workload, and after the Job names it."""
+    """By label; the class is made after the Workload, and after the Job names it."""
     here = site("renamed")
     await here.open({"b1": {"r1": 1}}, preemption={"withinClusterQueue": "LowerPriority"})
     await here.submit(await prioritized(here, here.job("runs", 4, {REQUIRE_TOPOLOGY: RACK}), 9))

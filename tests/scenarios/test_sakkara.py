@@ -91,7 +91,7 @@ async def test_story_a_two_partitions_on_separate_racks_each_packed_on_its_nodes
 async def test_no_pod_of_a_group_goes_through_its_gate_before_it_bears_its_rank(
     site: MakeSite, hosts: list[int]
 ) -> None:
-    """Issue 16, A6: an environment variable that is made of the label is filled when the pod starts."""
+    """An environment variable that is made of the label is filled when the pod starts."""
     here = site(f"rank-first-{len(hosts)}")
     async with tree(here, {"r0": hosts}):
         await here.make(CONFIG_MAPS, a_group(here, "g", 6))

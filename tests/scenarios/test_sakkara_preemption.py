@@ -65,7 +65,7 @@ async def test_a_group_evicts_whole_groups_of_lower_priority_the_least_that_suff
 async def test_a_job_whose_group_is_evicted_runs_again_and_none_of_its_pods_has_failed(
     site: MakeSite, stage: Stage
 ) -> None:
-    """Issue 16, A4: eight pods are evicted, and backoffLimit allows six to fail."""
+    """Eight pods are evicted, and backoffLimit allows six to fail."""
     if stage.name == "embedded":
         pytest.skip("pods that the embedded API server's Job controller makes pass no webhooks")
     here = site("evicted-job")
@@ -149,7 +149,7 @@ async def an_app_wrapper(here: Site, job: Mapping[str, Any]) -> dict[str, Any]:
 
 
 async def test_no_job_ends_by_the_eviction_of_its_group(site: MakeSite, stage: Stage) -> None:
-    """Issue 16, A4: Jobs that allow no failure at all, of each kind, an AppWrapper's, and a JobSet without restarts."""
+    """Jobs that allow no failure at all, of each kind, an AppWrapper's, and a JobSet without restarts."""
     if stage.name == "embedded":
         pytest.skip("pods that the embedded API server's Job controller makes pass no webhooks")
     here = site("evicted-jobs")

@@ -104,7 +104,7 @@ async def test_the_status_of_the_queue_counts_the_spare_host(site: MakeSite) -> 
 async def test_explanations_name_the_spare_hosts_that_the_controller_holds(
     site: MakeSite, stage: Stage, tmp_path: Path
 ) -> None:
-    """Issue 19, 2: held while another host was in use, which is idle now and comes first by name."""
+    """Held while another host was in use, which is idle now and comes first by name."""
     here = site("spare-snapshot")
     await here.open({"b1": {"r1": 3}})
     await here.submit(here.job("early", 1, {REQUIRE_TOPOLOGY: RACK}, gpus=4))
@@ -157,7 +157,7 @@ async def test_the_spare_host_of_a_rack_takes_the_pods_of_any_workload_whose_hos
 
     await eventually("the reserve's queue shows the spare host", used)
     await here.submit(here.job("whole", 4, {REQUIRE_TOPOLOGY: RACK}, gpus=4))
-    # Issue 19, 2: four idle hosts, four pods; only the spare host tells why the job waits.
+    # Four idle hosts, four pods; only the spare host tells why the job waits.
     await here.waits("whole", "TopologyPlacementFailed", f"Spare hosts held for flavor {here.name}: 1")
     explained = json.loads(await explain(here, "whole"))
     takers = {(taker["kind"], taker["name"]) for takers in _all(explained, "takers") for taker in takers}

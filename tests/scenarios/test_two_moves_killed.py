@@ -1,6 +1,6 @@
 """A controller killed between the writes of a plan with two moves and an eviction, beside a neighbour who wants the room.
 
-Issue 21, must be shown 2. As test_mixed_moves_killed.py, but `late` is as important as the gang: where it gets what the first
+As test_mixed_moves_killed.py, but `late` is as important as the gang: where it gets what the first
 mover left, the gang has no place, and the mover was stopped in vain.
 """
 

@@ -29,7 +29,7 @@ def apart(job: dict[str, Any]) -> dict[str, Any]:
 
 
 async def test_only_the_flavor_where_it_has_no_topology(site: MakeSite) -> None:
-    """Issue 19, 1: quota alone is promised, so any node of the flavor will do."""
+    """Quota alone is promised, so any node of the flavor will do."""
     here = site("unpinned-flavor")
     await here.open({"b1": {"r1": 2}}, levels=())
     await here.submit(here.job("plain", 4))
@@ -37,7 +37,7 @@ async def test_only_the_flavor_where_it_has_no_topology(site: MakeSite) -> None:
 
 
 async def test_the_lowest_level_and_the_host_once_a_pod_depends_on_it(site: MakeSite) -> None:
-    """Issue 19, 1: below the rack kube-scheduler chooses, until a pod has a term that its choice could break."""
+    """Below the rack kube-scheduler chooses, until a pod has a term that its choice could break."""
     here = site("unpinned-rack")
     await here.open({"b1": {"r1": 2, "r2": 2}}, levels=(BLOCK, RACK))
     await here.submit(here.job("plain", 4))

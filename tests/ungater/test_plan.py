@@ -87,7 +87,7 @@ def test_pods_beyond_the_assignment_stay_gated() -> None:
 
 
 def test_a_pod_that_was_gated_ahead_opens_as_it_is_where_there_is_no_topology() -> None:
-    """Issue 16, E: the first form's pods bear the annotation of the webhook that gated them; others stay gated, as in Kueue."""
+    """The first form's pods bear the annotation of the webhook that gated them; others stay gated, as in Kueue."""
     ahead = pod("a", annotations={TOPOLOGY_PODSET: "main"})
     openings = plan(workload(count=2, admitted=True), [ahead, pod("b")])
     assert [(o.pod.metadata.name, dict(o.node_labels)) for o in openings] == [("a", {})]
@@ -166,7 +166,7 @@ SINCE = parse_time("2026-01-01T00:00:00Z") or 0.0
 
 
 def test_pods_of_a_sakkara_group_go_through_only_with_their_rank() -> None:
-    """Issue 16, A6: an environment variable that is made of the label is filled."""
+    """An environment variable that is made of the label is filled."""
     wl = workload(
         count=2, domains=[(("n1",), 1), (("n2",), 1)], metadata={"annotations": {SAKKARA_GROUP_ANNOTATION: "g"}}
     )

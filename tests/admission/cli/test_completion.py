@@ -1,6 +1,6 @@
 """Completion in shells, by what `stowage --install-completion` writes, and the names by which kubectl finds its plugin.
 
-Issue 20, line 2. The shells themselves need not be installed: one is recognized by the name of its process.
+The shells themselves need not be installed: one is recognized by the name of its process.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`stowage dashboard` with a user's kubeconfig on the embedded server; tests/e2e has the real one. Issue 20, line 1."""
+"""`stowage dashboard` with a user's kubeconfig on the embedded server; tests/e2e has the real one."""
 
 from __future__ import annotations
 

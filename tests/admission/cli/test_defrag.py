@@ -1,4 +1,4 @@
-"""`stowage defrag --plan`: what it prints, of which input, and its errors (Issue 21, part 4)."""
+"""`stowage defrag --plan`: what it prints, of which input, and its errors."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ def test_for_and_domain_together_require_the_level(tmp_path: Path) -> None:
     ],
 )
 def test_nothing_moves_for_a_gang_that_is_expected_to_start_sooner(tmp_path: Path, latest: str, text: str) -> None:
-    """Issue 21, 1: never for a workload that could wait less than the moves cost."""
+    """Never for a workload that could wait less than the moves cost."""
     message = f"expected to start between 2026-11-26T10:00:00Z and {latest}, with 90% confidence"
     told = f'- {{type: stowage.dev/ExpectedStart, status: "True", reason: Forecast, message: "{message}"}}'
     site = tmp_path / "site.yaml"

@@ -75,7 +75,6 @@ def test_json_has_stable_keys_and_the_same_words(tmp_path: Path) -> None:
 
 
 def test_the_forecast_of_the_controller_is_shown_both_ways(tmp_path: Path) -> None:
-    """Issue 21, part 3."""
     told = "expected to start between 2026-01-01T10:00:00Z and 2026-01-01T10:40:00Z, with 90% confidence"
     states = [condition("stowage.dev/ExpectedStart", "True", "Forecast", told)]
     waiting, started = (

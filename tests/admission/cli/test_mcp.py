@@ -1,4 +1,4 @@
-"""`stowage mcp`, as an assistant starts it: the SDK's own client over stdin and stdout. Issue 20, line 4."""
+"""`stowage mcp`, as an assistant starts it: the SDK's own client over stdin and stdout."""
 
 from __future__ import annotations
 

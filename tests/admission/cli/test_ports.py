@@ -42,7 +42,7 @@ def test_a_port_that_was_given_and_is_not_bound_yet_is_not_given_again() -> None
 
 
 def test_another_process_is_not_given_the_same_port_before_it_is_bound(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Issue 17, 5: two workers of a test suite drew one port at the same time, and the second server did not start."""
+    """Two workers of a test suite drew one port at the same time, and the second server did not start."""
     mine = free_ports(3)
     monkeypatch.setattr(ports, "_given", set())
     monkeypatch.setattr(ports, "_in_random_order", lambda candidates: iter([*mine, *candidates]))

@@ -79,7 +79,6 @@ def apart(tmp_path: Path) -> Path:
 
 
 def test_moves_beside_the_same_load_without(apart: Path) -> None:
-    """Issue 21, must be shown 3."""
     done = stowage("simulate", apart, "--moves", "--checkpoint-every", "1m")
     assert done.exit_code == 0, done.output
     lines = [" ".join(line.split()) for line in done.stdout.splitlines()]

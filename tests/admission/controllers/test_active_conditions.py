@@ -54,7 +54,7 @@ def test_a_cohort_says_so_as_well(name: str, says: str | None) -> None:
 
 
 def test_unanswered_checks_are_known_with_their_controllers() -> None:
-    """Issue 16, D6: for `stowage explain`; the condition keeps Kueue's text."""
+    """For `stowage explain`; the condition keeps Kueue's text."""
 
     def check(name: str, controller: str, active: bool) -> AdmissionCheck:
         state = {"type": "Active", "status": str(active), "reason": "R", "message": "M"}

@@ -162,7 +162,7 @@ def test_a_spare_host_may_be_given_back_while_the_figures_are_collected(sheet: S
 
 @pytest.mark.parametrize("moment", range(4))
 def test_a_node_may_come_while_the_figures_are_computed(sheet: Sheet, moment: int) -> None:
-    """Issue 19, must be shown 2: a storm logged an error when a node came between the sums of hosts and those of racks."""
+    """A storm logged an error when a node came between the sums of hosts and those of racks."""
     sheet.renew()
     sheet.ledger.apply(host("a3", "a"))
     steps = sheet.gauges.renewed(FLAVOR)
@@ -199,7 +199,7 @@ async def test_a_replica_that_no_longer_leads_has_no_series() -> None:
 
 
 async def test_the_series_of_a_replica_that_no_longer_leads_go_in_turns(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Issue 19, 4: a large cluster has many, and other tasks of the process run on. A storm met it."""
+    """A large cluster has many, and other tasks of the process run on. A storm met it."""
     monkeypatch.setattr("api.kube.turns.TURN", 0.0)
     made = Sheet()
     task = asyncio.create_task(made.gauges.run())

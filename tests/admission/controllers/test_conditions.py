@@ -34,7 +34,7 @@ def test_an_admission_writes_what_it_changes(before: WorkloadStatus, parts: set[
 
 
 def test_the_placement_is_written_in_plain_words_while_it_holds() -> None:
-    """Issue 16, A7: the compact assignment is for programs."""
+    """The compact assignment is for programs."""
     places = [(("b1", f"r{number}"), 2) for number in range(10)]
     assignment = encode(("block", "rack"), places)
     pod_sets = (PodSetAssignment(name="main", topology_assignment=assignment), PodSetAssignment(name="driver"))

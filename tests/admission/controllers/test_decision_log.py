@@ -1,4 +1,4 @@
-"""One log line for each decision (issue 16, D7)."""
+"""One log line for each decision."""
 
 from __future__ import annotations
 

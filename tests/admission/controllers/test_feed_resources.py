@@ -134,7 +134,7 @@ DEFAULTS = [{"type": "Container", "default": {"cpu": "4"}, "defaultRequest": {"c
 def test_what_the_api_server_gives_the_pods_counts(
     limits: list[dict[str, Any]], requests: dict[str, str], bounds: dict[str, str], runtime: str, cpu: int, first: str
 ) -> None:
-    """Issue 16, C4: overhead of the RuntimeClass, defaults of LimitRanges; whichever is seen first."""
+    """Overhead of the RuntimeClass, defaults of LimitRanges; whichever is seen first."""
     cluster = FeedCluster()
     more = {"runtimeClassName": runtime} if runtime else {}
     if first == "workload":
@@ -151,7 +151,7 @@ def test_what_the_api_server_gives_the_pods_counts(
 
 
 def test_a_request_above_the_default_limit_waits() -> None:
-    """Issue 16, C4: its pods would be refused."""
+    """Its pods would be refused."""
     cluster = FeedCluster()
     cluster.limits([{"type": "Container", "default": {"cpu": "2"}}])
     cluster.workload({"cpu": "3"})

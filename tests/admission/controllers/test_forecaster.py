@@ -1,4 +1,4 @@
-"""The expected start in a waiting Workload's status. Issue 21, 3."""
+"""The expected start in a waiting Workload's status."""
 
 from __future__ import annotations
 
@@ -132,7 +132,6 @@ async def test_a_waiting_workload_is_told_once_and_again_only_when_it_moves(tmp_
     ],
 )
 async def test_what_was_measured_meanwhile_is_told(tmp_path: Path, held: int, says: str) -> None:
-    """Issue 21, 3."""
     async with site(tmp_path) as here:
         await here.forecaster.round()
         first = await here.condition()

@@ -1,4 +1,4 @@
-"""What is known of the run time of those that wait, where their queue lets them backfill by it. Issue 21, 3."""
+"""What is known of the run time of those that wait, where their queue lets them backfill by it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How long a place is held for a gang, whatever its movers and victims do (Issue 21, must be shown 2 and 5).
+"""How long a place is held for a gang, whatever its movers and victims do.
 
 `ns/mover` leaves h0 for h2, and `ns/victim` is to be evicted from h1. The holds are looked at once a second.
 """

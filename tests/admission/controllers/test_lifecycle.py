@@ -374,7 +374,7 @@ def test_an_eviction_resets_the_status_and_keeps_the_quota_of_the_pods() -> None
 def test_a_workload_whose_reservation_was_taken_back_is_not_admitted(
     admission: Any, reserved: str, admitted: str
 ) -> None:
-    """Issue 16, C8: by hand or by another controller, without an eviction. What is left of the reservation goes too."""
+    """By hand or by another controller, without an eviction. What is left of the reservation goes too."""
     wl = workload(
         status={
             "admission": admission,

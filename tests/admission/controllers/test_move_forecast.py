@@ -1,4 +1,4 @@
-"""Moves for a gang whose latest start is forecast: none if it loses less by waiting. Issue 21, 1 and 3."""
+"""Moves for a gang whose latest start is forecast: none if it loses less by waiting."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The forecaster, the mover and the explainer together: who is moved for, and what the gang's status says. Issue 21, 1 and 3.
+"""The forecaster, the mover and the explainer together: who is moved for, and what the gang's status says.
 
 The gang of four devices starts once `mover` has ended, which has a time limit. A move of it loses ten minutes of work.
 """

@@ -1,4 +1,4 @@
-"""How many moves a queue may still make today (Issue 21, part 1)."""
+"""How many moves a queue may still make today."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ async def test_a_new_process_counts_every_move_of_what_was_moved_today() -> None
 
 
 async def test_a_status_that_claims_very_many_moves_costs_nothing() -> None:
-    """Issue 21, must be shown 5: who may write statuses could fill the memory of the next leader."""
+    """Who may write statuses could fill the memory of the next leader."""
     claims = moved("a", NOW - 5.0)
     stats = claims.status.scheduling_stats
     assert stats is not None

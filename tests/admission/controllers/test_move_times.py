@@ -172,7 +172,7 @@ async def test_moves_are_made_soon_after_capacity_has_become_free(leaves: int, a
 async def test_a_plan_of_which_a_mover_stays_is_followed_by_another_one_at_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A neighbour has no time to take what others have left. Only once, whatever the mover does. Issue 21, must be shown 5."""
+    """A neighbour has no time to take what others have left. Only once, whatever the mover does."""
     racks, times = TwoRacks(), list[int]()
 
     async def relocate(*_: object) -> str:

@@ -85,7 +85,7 @@ def sets(context: ControllerContext) -> tuple[Change, dict[str, Any], str]:
 async def test_one_object_is_looked_at_in_each_step_and_none_of_the_namespace_is_left_out(
     make: Callable[[ControllerContext], tuple[Change, dict[str, Any], str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Issue 19, 4. An object that is deleted meanwhile is not asked for."""
+    """An object that is deleted meanwhile is not asked for."""
     monkeypatch.setattr(rounds, "TURN", -1.0)
     added: list[str] = []
     monkeypatch.setattr(Reconciler, "add", lambda _, key: added.append(key))

@@ -46,7 +46,6 @@ class Listed(Store[Workload]):
 async def test_workloads_of_a_kind_declared_later_are_filed_while_others_have_their_turns(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Issue 19, 4."""
     monkeypatch.setattr(turns, "TURN", -1.0)
     known = {("", "Pod"): "pod"}
 

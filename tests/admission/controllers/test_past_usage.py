@@ -134,7 +134,6 @@ def test_a_standby_follows_the_status_and_a_leader_does_not() -> None:
     ],
 )
 def test_what_cannot_be_read_is_told_once(stored: Mapping[str, Any], text: str) -> None:
-    """Issue 21, 6."""
     store, _, reader, _ = reading()
     told = list[str]()
     reader.tell_unread = lambda queue, what: told.append(what)

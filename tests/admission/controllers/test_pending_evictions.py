@@ -125,7 +125,7 @@ async def test_after_a_write_by_another_client_the_decision_is_made_again(cluste
 async def test_a_workload_that_lost_its_node_and_cannot_be_evicted_says_so_and_is_tried_again(
     cluster: FullNode, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Issue 16, E: as Kueue does where the write of the eviction fails."""
+    """As Kueue does where the write of the eviction fails."""
     monkeypatch.setattr("admission.controllers.decide.pending_evictions._PAUSE", 0.0)
     server = EvictionServer(cluster)
 

@@ -87,7 +87,7 @@ def test_a_pod_that_cannot_be_counted_is_left_out_by_name_and_field() -> None:
     assert str(undecodable("Pod", given, caught.value)).startswith("Pod ns/p: spec: requests[cpu]: 'much'")
 
 
-# ---- nodes: issue 16, F6
+# ---- nodes
 
 
 def node(name: str = "n", *, cpu: str = "4", taints: list[dict[str, str]] | None = None) -> bytes:

@@ -1,4 +1,4 @@
-"""The write of a move onto a Workload that others have changed meanwhile (Issue 21, must be shown 2 and 5)."""
+"""The write of a move onto a Workload that others have changed meanwhile."""
 
 from __future__ import annotations
 

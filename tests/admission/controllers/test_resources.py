@@ -42,7 +42,7 @@ def cpu(request: str | None, limit: str | None = None) -> dict[str, Any]:
         pytest.param(
             of(cpu("1"), resources=cpu("3", "2")), [],
             f'resources validation failed: {AT}.resources: Invalid value: ["cpu"]: requests must not exceed its limits',
-            id="the pod as a whole above its limit",  # issue 16, C6
+            id="the pod as a whole above its limit",
         ),
         pytest.param(of(cpu("1")), [Limit("Container", {"cpu": "1"}, {"cpu": "1"})], None, id="within the range"),
         pytest.param(of(cpu("1")), [Limit("Container", max={"memory": "1Gi"})], None, id="a range for other resources"),

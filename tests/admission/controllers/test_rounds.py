@@ -57,7 +57,6 @@ class Counted:
 
 @pytest.mark.usefixtures("one_by_one")
 async def test_others_have_a_turn_after_each_step() -> None:
-    """Issue 19, 4."""
     counted, turns = Counted(), 0
     counted.rounds.add(map(str, range(MANY)))
     assert counted.done == []
@@ -70,7 +69,6 @@ async def test_others_have_a_turn_after_each_step() -> None:
 
 @pytest.mark.usefixtures("one_by_one")
 async def test_keys_are_looked_for_in_steps_and_handled_once() -> None:
-    """Issue 19, 4."""
     counted, turns = Counted(), 0
     objects = {str(n): n for n in range(MANY)}
     for _ in range(3):
@@ -132,7 +130,7 @@ async def test_a_key_that_cannot_be_handled_does_not_end_the_round() -> None:
 @pytest.mark.parametrize("fails", ["search", "end"])
 @pytest.mark.usefixtures("one_by_one")
 async def test_an_error_outside_of_a_key_does_not_hold_decisions_for_ever(fails: str) -> None:
-    """Issue 19, 3: after it, `settled` never returned, so no cycle decided any more."""
+    """After it, `settled` never returned, so no cycle decided any more."""
     done: list[str] = []
 
     def search() -> Iterator[str | None]:
@@ -173,7 +171,7 @@ async def test_objects_that_come_and_go_between_two_steps_are_no_error() -> None
 
 @pytest.mark.usefixtures("one_by_one")
 async def test_a_copy_of_the_process_handles_keys_that_a_key_adds() -> None:
-    """Issue 19, 4: a ClusterQueue adds its Workloads, also while the copy handles what was under way."""
+    """A ClusterQueue adds its Workloads, also while the copy handles what was under way."""
     done: list[str] = []
 
     def handle(key: str) -> None:
@@ -211,7 +209,7 @@ async def two_waiting() -> FullNode:
 
 @pytest.mark.usefixtures("one_by_one")
 async def test_no_cycle_decides_while_a_change_has_reached_some_workloads_only() -> None:
-    """The patient one is converted first: a cycle after that step would give it the room. Issue 19, 4."""
+    """The patient one is converted first: a cycle after that step would give it the room."""
     cluster = await two_waiting()
     async with deciding(cluster) as found:
         await found.next_cycle()
@@ -227,7 +225,6 @@ async def test_no_cycle_decides_while_a_change_has_reached_some_workloads_only()
 async def test_a_change_of_a_cohort_evaluates_one_queue_a_step_and_then_all_have_changed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Issue 19, 4."""
     cluster, steps = FullNode(), [0]
     for n in range(MANY):
         cluster.add(CLUSTER_QUEUES, {"metadata": {"name": f"cq-{n}"}, "spec": {"namespaceSelector": {}}})
@@ -312,7 +309,7 @@ async def test_a_workload_that_becomes_invalid_is_told_to_those_who_report_it() 
 
 @pytest.mark.usefixtures("one_by_one")
 async def test_a_tree_that_moves_many_nodes_takes_a_step_for_each(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Issue 19, 4: a tree may have 15,000 nodes. When it is settled, a gang has its place by the new racks."""
+    """A tree may have 15,000 nodes. When it is settled, a gang has its place by the new racks."""
     cluster, steps = FullNode(), [0]
     spec = {"nodeLabels": {"pool": "trees"}, "topologyName": "tree"}
     cluster.add(RESOURCE_FLAVORS, {"metadata": {"name": "tree"}, "spec": spec})

@@ -85,7 +85,6 @@ async def told(cluster: FullNode) -> dict[str, WaitReason]:
 
 
 async def test_repeated_preemptions_are_counted() -> None:
-    """Issue 16, F1."""
     cluster = FullNode()
     cluster.high()
     for _ in range(TIMES):
@@ -98,7 +97,6 @@ async def test_repeated_preemptions_are_counted() -> None:
 
 
 async def test_a_workload_on_which_the_cycle_fails_is_set_aside_and_says_so() -> None:
-    """Issue 16, B1."""
     cluster = FullNode()
     cluster.high()
     queues = cluster.world.queues

@@ -1,4 +1,4 @@
-"""A process that begins to lead resumes the plans of the one before, in turns of the loop (Issue 21, must be shown 2)."""
+"""A process that begins to lead resumes the plans of the one before, in turns of the loop."""
 
 from __future__ import annotations
 

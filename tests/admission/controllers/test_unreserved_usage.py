@@ -1,4 +1,4 @@
-"""Pods that no Workload counts hold quota of their namespace's elastic quota (issue 16, A2)."""
+"""Pods that no Workload counts hold quota of their namespace's elastic quota."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ NAMED = pytest.mark.parametrize(
 def test_what_a_pod_says_of_itself_hides_no_more_than_workloads_have_reserved(
     named: dict[str, Any], reserved: int | None, used: int, pods_first: bool
 ) -> None:
-    """Issue 16, A2 and B2: a user that may write a running pod cannot take it out of the quota."""
+    """A user that may write a running pod cannot take it out of the quota."""
     cluster = PodsAndWorkloads()
     cluster.quota("a")
     if reserved is not None and not pods_first:
@@ -118,7 +118,7 @@ def test_what_a_pod_says_of_itself_hides_no_more_than_workloads_have_reserved(
 
 
 def test_an_annotation_on_a_pod_that_ran_before_changes_nothing() -> None:
-    """Issue 16, A2: the attack as it was found."""
+    """The attack as it was found."""
     cluster = PodsAndWorkloads()
     cluster.pod("a", "old")
     cluster.quota("a")

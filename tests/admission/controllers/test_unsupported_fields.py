@@ -45,7 +45,7 @@ def test_cluster_queue_fields_without_effect_are_named(spec: dict[str, Any], fie
 
 
 def test_a_preemption_config_is_named() -> None:
-    """Issue 21, 2: Kueue's words for evictions within quota have no effect, and the queue says so."""
+    """Kueue's words for evictions within quota have no effect, and the queue says so."""
     annotations = {"kueue.x-k8s.io/preemption-config-name": "gentle"}
     [told] = unsupported_fields.of_cluster_queue(
         ClusterQueue.from_wire({"metadata": {"name": "cq", "annotations": annotations}, "spec": {}})
@@ -94,13 +94,11 @@ def test_the_scope_has_effect_where_the_setting_is_on() -> None:
     ],
 )
 def test_unreadable_annotations_about_moves_are_named(annotations: dict[str, str], fields: list[str]) -> None:
-    """Issue 21, must be shown 5."""
     workload = Workload.from_wire({"metadata": {"name": "w", "namespace": "ns", "annotations": annotations}})
     assert unsupported_fields.of_workload(workload) == fields
 
 
 def test_an_unreadable_budget_of_a_queue_is_named_and_no_megabyte_is_repeated() -> None:
-    """Issue 21, must be shown 5."""
     annotations = {names.MOVES_PER_DAY: "9" * 10**6}
     (text,) = unsupported_fields.of_cluster_queue(
         ClusterQueue.from_wire({"metadata": {"name": "cq", "annotations": annotations}})

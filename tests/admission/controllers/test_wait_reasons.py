@@ -112,13 +112,12 @@ def legacy() -> Iterator[None]:
 def test_kueues_legacy_reasons_are_written_where_a_setting_asks_for_them(
     reason: str, message: str, written: str
 ) -> None:
-    """Issue 16, C11."""
     assert written_reason(reason, message) == written
 
 
 @pytest.mark.parametrize("world", [True], indirect=True, ids=["legacy"])
 async def test_a_status_gives_the_legacy_reason_and_is_written_once(world: WaitReasonsSetup) -> None:
-    """Issue 16, C11: the reporter takes the legacy reason for its own, and does not write it again."""
+    """The reporter takes the legacy reason for its own, and does not write it again."""
     world.reporter.waits("ns/wl", NO_ROOM)
     await eventually("the legacy reason", lambda: world.says("Pending"))
     assert await world.message(NO_ROOM.message)

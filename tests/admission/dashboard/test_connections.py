@@ -1,4 +1,4 @@
-"""The dashboard's port in a cluster towards clients that break HTTP, never finish or are many (issue 20, must be shown 5)."""
+"""The dashboard's port in a cluster towards clients that break HTTP, never finish or are many."""
 
 from __future__ import annotations
 

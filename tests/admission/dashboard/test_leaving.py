@@ -1,4 +1,4 @@
-"""Places that others leave for a waiting workload are held, and named to those who may see it. Issue 20, lines 1 and 5."""
+"""Places that others leave for a waiting workload are held, and named to those who may see it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The routes as tools of MCP over HTTP, asked by the SDK's own client: who sees what, and bad arguments. Issue 20, line 4.
+"""The routes as tools of MCP over HTTP, asked by the SDK's own client: who sees what, and bad arguments.
 
 The tables go through the tools that are declared, so that a new one fails here until it has an example.
 """

@@ -1,4 +1,4 @@
-"""What the queues of a cohort lend, against figures computed by hand. Issue 20, part 1."""
+"""What the queues of a cohort lend, against figures computed by hand."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The list of Workloads: what a row says, and that it is sorted only after a change. Issue 20, lines 1 and 4."""
+"""The list of Workloads: what a row says, and that it is sorted only after a change."""
 
 from __future__ import annotations
 
@@ -64,7 +64,6 @@ BEHIND = "would delay team/a, which comes before it and is expected to start at 
 async def test_a_row_has_the_start_that_is_expected(
     waits: str, told: str, expected: str | None, earliest: str | None
 ) -> None:
-    """Issue 21, part 3."""
     states = [condition("QuotaReserved", "False", "WaitingForQuota", waits)]
     states += [condition("stowage.dev/ExpectedStart", "True", "Forecast", told)] if told else []
     wire = workload("w", queue="lq", count=8, conditions=states).to_wire()

@@ -79,7 +79,7 @@ async def raw(found: Served, path: str, given: str, token: str | None = None) ->
 
 @pytest.mark.parametrize("given", ["gzip", "gzip, deflate, br", "deflate,GZIP"])
 async def test_what_is_long_is_compressed_for_those_who_take_it(given: str) -> None:
-    """The picture of 15,000 hosts comes over a user's network: 2 MB of columns take a tenth of that. Issue 20, line 1."""
+    """The picture of 15,000 hosts comes over a user's network: 2 MB of columns take a tenth of that."""
     asset = next(path for path in static_files.load() if path.endswith(".js"))
     async with served() as found:
         for number in range(4, 200):
@@ -178,7 +178,7 @@ async def test_what_cannot_be_answered_says_so(method: str, path: str, status: i
     ids=range(5),
 )
 async def test_a_bad_parameter_is_told_with_what_is_allowed(path: str, message: str) -> None:
-    """Issue 20, build 4; a misspelt one would select nothing and say nothing."""
+    """A misspelt one would select nothing and say nothing."""
     async with served() as found:
         got, body = await found.ask(PREFIX + path)
         assert got == 400

@@ -1,4 +1,4 @@
-"""No user takes what all others need: streams, questions, and questions to the API server. Issue 20, must be shown 5."""
+"""No user takes what all others need: streams, questions, and questions to the API server."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The stream of changes towards clients that read slowly, or that come in great number. Issue 20, line 4."""
+"""The stream of changes towards clients that read slowly, or that come in great number."""
 
 from __future__ import annotations
 
@@ -140,7 +140,7 @@ async def answered(found: Served, token: str, wanted: int) -> bytes:
 
 
 async def test_answers_that_nobody_reads_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A tenant with a thousand slow connections to the tree would fill the memory. Issue 20, must be shown 5."""
+    """A tenant with a thousand slow connections to the tree would fill the memory."""
     monkeypatch.setattr(unread, "MOST_OF_ONE", 20 << 20)
     async with served() as found, asyncio.timeout(60):
 

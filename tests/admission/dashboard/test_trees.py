@@ -1,4 +1,4 @@
-"""Which changes of nodes the stream tells: nothing, a row, or a structure that is to be read again. Issue 20, line 1.
+"""Which changes of nodes the stream tells: nothing, a row, or a structure that is to be read again.
 
 And advance reservations: the hosts that they hold, from when they are made until they end.
 """

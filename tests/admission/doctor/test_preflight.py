@@ -1,4 +1,4 @@
-"""`stowage doctor --preflight` beside objects of Kueue, and what its verdict is. Issue 20, line 2."""
+"""`stowage doctor --preflight` beside objects of Kueue, and what its verdict is."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ async def test_a_usual_kueue_is_ready_to_migrate(server: EmbeddedServer, kube: K
 
 
 async def test_preflight_that_could_not_read_everything_does_not_say_ready(tmp_path: Path) -> None:
-    """Issue 20, build 2: the verdict is about all that a migration depends on."""
+    """The verdict is about all that a migration depends on."""
     async with EmbeddedServer(refusing("workloads")) as server:
         kubeconfig = server.kubeconfig(tmp_path / "kubeconfig")
         async with await Kube.connect(ClientSettings(kubeconfig=kubeconfig, attempts=1)) as kube:

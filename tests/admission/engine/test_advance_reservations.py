@@ -1,4 +1,4 @@
-"""Advance reservations: who may start on the reserved nodes, before and while they are reserved. Issue 21, 5."""
+"""Advance reservations: who may start on the reserved nodes, before and while they are reserved."""
 
 from __future__ import annotations
 
@@ -143,6 +143,6 @@ def test_a_ledger_made_of_the_inputs_is_equal() -> None:
 def test_a_running_workload_that_overtook_another_by_its_guess_ends_by_its_limit_alone(
     limit: float | None, ends: bool
 ) -> None:
-    """Issue 21, 3: it may be evicted for a head from 500 on, and not for the reservation."""
+    """It may be evicted for a head from 500 on, and not for the reservation."""
     running = replace(workload("ns/w"), admitted=0.0, yields=500.0, time_limit=limit)
     assert usable_by(MAINTENANCE, running, 10.0) is ends

@@ -1,4 +1,4 @@
-"""What an AdvanceReservation may say, also where the API server does not check it. Issue 21, must be shown 5."""
+"""What an AdvanceReservation may say, also where the API server does not check it."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ def test_a_gang_stands_where_its_first_pod_came_and_starts_with_its_group() -> N
 
 
 def test_regular_pods_stand_between_gangs_by_priority_then_by_time() -> None:
-    """Issue 16, A6 (000): a pod's time against that of the gang's first pod; of equal times the smaller UID goes first."""
+    """A pod's time against that of the gang's first pod; of equal times the smaller UID goes first."""
 
     def at(name: str, second: int, priority: int = 0, gang: str = "") -> model.Workload:
         moment = f"2026-01-01T00:00:{second:02d}Z"

@@ -94,7 +94,7 @@ READABLE = {
     ],
 )
 def test_terms_of_moves_are_those_of_the_annotations(annotations: dict[str, str], terms: model.MoveTerms) -> None:
-    """A workload with a value that cannot be read is not moved, and runs all the same (Issue 21, must be shown 5)."""
+    """A workload with a value that cannot be read is not moved, and runs all the same."""
     given = wire_workload(requesting())
     given = given.model_copy(update={"metadata": given.metadata.model_copy(update={"annotations": annotations})})
     assert convert.workload(given, cluster_queue="cq").moves == terms
@@ -116,7 +116,6 @@ def test_terms_of_moves_are_those_of_the_annotations(annotations: dict[str, str]
 def test_a_queue_has_terms_and_a_budget(
     annotations: dict[str, str], terms: model.MoveTerms, per_day: int | None
 ) -> None:
-    """Issue 21, must be shown 5."""
     queue = queues.ClusterQueue.from_wire({"metadata": {"name": "cq", "annotations": annotations}})
     found = convert_queues.cluster_queue(queue)
     assert (found.moves, found.moves_per_day) == (terms, per_day)

@@ -1,4 +1,4 @@
-"""Names in messages. Issue 17, 3."""
+"""Names in messages."""
 
 from __future__ import annotations
 

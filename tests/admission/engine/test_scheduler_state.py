@@ -130,7 +130,6 @@ def test_the_inputs_make_the_same_ledger_again() -> None:
     ("priority", "wakes"), [(12, False), (9, False), (0, True)], ids=["higher", "as before", "lower"]
 )
 def test_a_lowered_priority_requeues_workloads_that_may_evict_now(priority: int, wakes: bool) -> None:
-    """Issue 16, C1."""
     of = state(workload("ns/runs", 2, 1, priority=9))
     assert admitted(cycle(of)) == ["ns/runs"]
     of.apply(workload("ns/waits", 2, 1, queued=1.0, priority=3))

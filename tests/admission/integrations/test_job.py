@@ -122,7 +122,7 @@ def test_reclaimable(spec: dict[str, Any], succeeded: int, count: int) -> None:
     [("", 0), ("4", 1), ("0,2-3", 3), ("0-4", 3), ("2-1", 0), ("x", 0), ("-", 0), ("1-99999999999", 0)],
 )
 def test_failed_indexes_need_no_quota_any_more(indexes: str, count: int) -> None:
-    """Issue 16, C6: with `backoffLimitPerIndex` a failed index is not tried again."""
+    """With `backoffLimitPerIndex` a failed index is not tried again."""
     found = KIND.reclaimable_pods(job({"succeeded": 2, "failedIndexes": indexes}, parallelism=3, completions=5))
     assert sum(p.count for p in found) == count
 

@@ -1,4 +1,4 @@
-"""Backfill by learned run times on virtual time: however wrong the guesses are, no promised start is late. Issue 21, 3."""
+"""Backfill by learned run times on virtual time: however wrong the guesses are, no promised start is late."""
 
 from __future__ import annotations
 

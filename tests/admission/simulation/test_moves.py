@@ -1,7 +1,4 @@
-"""Simulations with moves, and with a descheduler instead: nothing is lost or counted twice, and equal worlds end alike.
-
-Issue 21, must be shown 3.
-"""
+"""Simulations with moves, and with a descheduler instead: nothing is lost or counted twice, and equal worlds end alike."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""ConversionReviews (issue 16, D4)."""
+"""ConversionReviews."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_other_bodies_are_bad(body: bytes) -> None:
 
 @pytest.mark.parametrize("body", [pytest.param(body, id=name) for name, body in CONVERSIONS.items()])
 def test_a_hostile_conversion_takes_little_time_and_room(body: bytes) -> None:
-    """Issue 16, B4: two counts that cancel each other once took all memory of the process."""
+    """Two counts that cancel each other once took all memory of the process."""
     tracemalloc.start()
     try:
         with contextlib.suppress(BadReview):

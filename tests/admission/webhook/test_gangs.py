@@ -90,7 +90,7 @@ def test_a_pod_that_contradicts_its_gang_is_refused_with_the_name_of_another(
 
 
 def test_a_pod_that_names_no_other_gangs_is_told_in_the_words_of_a_manifest_which_ones_its_gang_names() -> None:
-    """Issue 16, A6: the groups are an annotation in every dialect."""
+    """The groups are an annotation in every dialect."""
     others = {"annotations": {names.SIGS_GANG_GROUPS: '["ns/g","ns/h"]'}}
     (error,) = gangs.validate_create(a_pod(), "ns", stored(metadata=others))
     assert error.message == (
@@ -142,7 +142,7 @@ def test_what_was_written_down_stays() -> None:
 def test_a_pod_that_changes_its_gang_gets_an_error_with_its_own_field(
     part: str, said: dict[str, str], changed: dict[str, str | None], value: str
 ) -> None:
-    """Issue 16, A6 and B2: in each dialect, also where a name is removed; no annotation of ours is named."""
+    """In each dialect, also where a name is removed; no annotation of ours is named."""
     pod_of_gang = a_pod() if not said else {**a_pod(), "metadata": {**a_pod()["metadata"], "labels": {}, part: said}}
     old = completed(pod_of_gang)
     merged = {key: text for key, text in {**old["metadata"][part], **changed}.items() if text is not None}

@@ -87,7 +87,6 @@ def test_the_topology_of_a_flavor_stays() -> None:
     ],
 )
 def test_what_chooses_the_nodes_of_a_topology_flavor_stays(form: Any, field: str, before: Any, after: Any) -> None:
-    """Issue 16, C9."""
     plain = flavors.validate_flavor_update(flavor(**{field: before}), flavor(**{field: after}))
     assert plain == []
     errors = flavors.validate_flavor_update(flavor(**form, **{field: before}), flavor(**form, **{field: after}))
@@ -98,7 +97,6 @@ def test_what_chooses_the_nodes_of_a_topology_flavor_stays(form: Any, field: str
 
 
 def test_the_levels_of_a_topology_are_not_reordered() -> None:
-    """Issue 16, C9."""
     before = topology(BLOCK, RACK, HOSTNAME_LABEL)
     errors = flavors.validate_topology_update(before, topology(RACK, BLOCK, HOSTNAME_LABEL))
     assert [e.detail for e in errors] == ["levels may be added and removed, but not reordered"]
@@ -238,7 +236,7 @@ def with_quota(**changes: Any) -> dict[str, Any]:
 
 
 def test_what_a_go_client_drops_or_writes_otherwise_is_no_change() -> None:
-    """Issue 16, C2: empty fields and zeros go, quantities become canonical, labels with an empty value stay."""
+    """Empty fields and zeros go, quantities become canonical, labels with an empty value stay."""
     before, after = with_quota(), with_quota(resourceUsage={"cpu": "2"})
     del after["status"]["admission"]["podSetAssignments"][0]["flavors"]
     del after["status"]["admissionChecks"][0]["podSetUpdates"][0]["labels"]

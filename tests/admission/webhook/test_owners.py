@@ -1,4 +1,4 @@
-"""Issue 16, B7: owner references are not believed. A pod counts as a Job's, and a Job as a JobSet's, only where it is one."""
+"""Owner references are not believed. A pod counts as a Job's, and a Job as a JobSet's, only where it is one."""
 
 from __future__ import annotations
 

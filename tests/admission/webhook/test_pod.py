@@ -60,7 +60,7 @@ def test_a_pod_of_a_queue_is_held_kept_marked_and_has_its_role_written_down() ->
 
 @pytest.mark.parametrize(("named", "wanted"), [(None, "default"), ("high", "high")])
 def test_the_class_called_default_is_for_those_that_name_none(named: str | None, wanted: str) -> None:
-    """Issue 16, E: as in Kueue (WorkloadPriorityClassDefaulting)."""
+    """As in Kueue (WorkloadPriorityClassDefaulting)."""
     known = {"default": WorkloadPriorityClass.from_wire({"metadata": {"name": "default"}, "value": 5})}
     labels = {names.QUEUE_NAME_LABEL: "team", **({names.PRIORITY_CLASS_LABEL: named} if named else {})}
     with_class = replace(lookups(), workload_priority_classes=known)
@@ -73,7 +73,7 @@ def test_the_class_called_default_is_for_those_that_name_none(named: str | None,
 
 
 def test_a_role_that_the_maker_of_the_group_tells_stays() -> None:
-    """Issue 16, C5: the pod sets of a prebuilt Workload have names of its maker's; a pod on its own has no role to tell."""
+    """The pod sets of a prebuilt Workload have names of its maker's; a pod on its own has no role to tell."""
     role = {names.ROLE_HASH: "worker"}
     group = {names.POD_GROUP_NAME: "g", names.POD_GROUP_TOTAL_COUNT: "2"}
     assert made(MUTATE, a_pod(annotations={**role, **group}))["metadata"]["annotations"][names.ROLE_HASH] == "worker"
@@ -221,7 +221,7 @@ def test_kueue_can_take_over_a_pod_of_any_deployment(annotations: dict[str, str]
 
 
 def test_a_member_of_a_gang_is_kept_after_its_end_though_its_deployment_makes_another() -> None:
-    """Issue 16, A1: whether the gang had been bound whole stands in the members that were lost."""
+    """Whether the gang had been bound whole stands in the members that were lost."""
     deployment = a_deployment()
     deployment["spec"]["template"]["metadata"]["labels"] |= {names.GANG_NAME: "g", names.GANG_MINIMUM: "2"}
     template = made(MUTATE_DEPLOYMENT, deployment)["spec"]["template"]
@@ -242,7 +242,7 @@ def test_a_deployments_queue_is_fixed_once_a_pod_is_ready(ready: int, allowed: b
 
 @pytest.mark.parametrize("ready", [0, 1])
 def test_a_deployments_queue_is_not_removed(ready: int) -> None:
-    """Issue 16, C9, as in Kueue."""
+    """As in Kueue."""
     text = refused(VALIDATE_DEPLOYMENT, a_deployment(""), "UPDATE", a_deployment(ready=ready))
     assert text == f'metadata.labels[{names.QUEUE_NAME_LABEL}]: Invalid value: "": field is immutable'
 

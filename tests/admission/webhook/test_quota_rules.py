@@ -1,5 +1,5 @@
-"""What decides about quota at the webhook, of issue 16: A2 (elastic quotas), A3 (schedulers), B2 (identity), B3 (reserved
-queues) and B5 (who was queued stays queued)."""
+"""What decides about quota at the webhook: elastic quotas, schedulers, identity, reserved queues, and that who was queued
+stays queued."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def errors(path: str, obj: Obj, known: Lookups = FREE, old: Obj | None = None, r
     return "" if response["allowed"] else str(response["status"]["message"])
 
 
-# ---- A2
+# ---- elastic quotas
 
 
 @pytest.mark.parametrize(
@@ -90,7 +90,7 @@ def test_a_pod_that_is_bound_already_does_not_get_past_a_quota() -> None:
     assert errors(POD, a_pod({}, nodeName="n"), FREE) == ""
 
 
-# ---- A3
+# ---- schedulers
 
 
 def with_scheduler(kind: str, name: str) -> Obj:
@@ -163,7 +163,7 @@ def test_settings_name_schedulers() -> None:
         AdmissionSettings(schedulers={"takenOver": ["a"], "kept": ["a"]})
 
 
-# ---- B3
+# ---- reserved queues
 
 
 @pytest.mark.parametrize("queue", ["gangs", "sakkara"])
@@ -211,7 +211,7 @@ def test_where_all_have_to_name_a_queue_a_gang_that_names_none_waits() -> None:
     assert made(f"/mutate-{POD}", a_pod(GANG))["metadata"]["labels"][QUEUE] == "gangs"
 
 
-# ---- B2
+# ---- identity
 
 LABELS: Mapping[str, str] = {QUEUE: "team", names.MANAGED_LABEL: "true", names.GANG_MEMBER: "true"}
 SAID: Mapping[str, str] = {names.ROLE_HASH: "11111111", names.GANG: "g", names.GANG_TERMS: "{}"}
@@ -244,7 +244,7 @@ def test_nothing_is_added_to_a_pods_identity(key: str) -> None:
     assert f"[{key}]: Invalid value" in errors(POD, new, old=old)
 
 
-# ---- B5
+# ---- who was queued stays queued
 
 
 @pytest.mark.parametrize(

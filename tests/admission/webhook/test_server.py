@@ -166,7 +166,7 @@ async def test_mounted_certificates_are_followed(tmp_path: Path) -> None:
             await task
 
 
-# ---- issue 16, B4: what strangers may take
+# ---- what strangers may take
 
 
 async def _said(port: int, bundle: bytes, said: bytes) -> bytes:
@@ -208,7 +208,7 @@ async def test_what_is_too_long_or_never_whole_ends_its_connection(said: bytes, 
 
 
 async def test_a_review_of_too_many_values_is_denied_with_the_object_and_the_limit() -> None:
-    """Issue 16, B1 and B4: a user who wrote such an object is told so; before, an internal error named no object."""
+    """A user who wrote such an object is told so; before, an internal error named no object."""
     head = (
         b'{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","request":{"uid":"0b4c-9",'
         b'"kind":{"group":"","version":"v1","kind":"ConfigMap"},"resource":{"group":"","version":"v1",'

@@ -388,7 +388,7 @@ def test_the_priority_class_may_change_but_not_go(before: str, after: str, ready
 def test_a_leaderworkerset_without_a_queue_gets_the_namespaces_own_when_it_is_made(
     stored: bool, queue: str | None
 ) -> None:
-    """Issue 16, A2: its pods would go by that queue one by one."""
+    """Its pods would go by that queue one by one."""
     asked = a_group_set(queue="")
     if stored:
         asked["metadata"]["uid"] = "u"

@@ -1,4 +1,4 @@
-"""Issue 16, B5 and B7: which updates start what waits, and which right a request takes beyond those of Kubernetes."""
+"""Which updates start what waits, and which right a request takes beyond those of Kubernetes."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ NOT_STARTED = (
 
 @pytest.mark.parametrize(("path", "old", "edit"), STARTED)
 def test_only_who_may_write_workloads_starts_what_waits(path: str, old: Obj, edit: Callable[[Obj], object]) -> None:
-    """B5: also by giving a running job more pods than were admitted."""
+    """Also by giving a running job more pods than were admitted."""
     request = update(*change(old, edit))
     assert sufficient_rights(path, request, None, QUOTA, RULES) == (STARTS,)
     refused = review(path, structs.replace(request, entitled=False), QUOTA, RULES)["response"]
@@ -134,7 +134,7 @@ def test_other_updates_take_no_right(path: str, old: Obj, edit: Callable[[Obj], 
     ],
 )
 def test_an_owner_is_named_by_who_may_update_its_status(path: str, obj: Obj, right: Right | None) -> None:
-    """B7: only the real controller counts."""
+    """Only the real controller counts."""
     request = Request("u", "CREATE", "p", "ns", obj)
     found = sufficient_rights(path, request, owner_to_read(path, request, RULES), QUOTA, RULES)
     assert found == (() if right is None else (right,))

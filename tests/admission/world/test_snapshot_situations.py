@@ -132,7 +132,7 @@ def test_a_reservation_of_a_workload_short_of_quota_until_its_victims_leave(stra
 
 
 def test_a_head_with_unknown_start() -> None:
-    """Issue 16, F2: those behind it are told no moment by the copy either."""
+    """Those behind it are told no moment by the copy either."""
     made = world(
         replace(queue(tas=10), backfill=True), workload("runs", 6), replace(workload("ends", 4), time_limit=60.0)
     )
@@ -188,7 +188,7 @@ def test_between_freed_quota_and_the_next_cycle() -> None:
 
 
 def test_quota_that_a_refused_strict_head_keeps_from_borrowers() -> None:
-    """Issue 16, C7: the head sleeps, and those who come later borrow nothing of it from the copy either."""
+    """The head sleeps, and those who come later borrow nothing of it from the copy either."""
     made = world(queue("q", strategy=STRICT, cohort="c", tas=4), queue("o", cohort="c", tas=0), workload("a", 2))
     made.cycle()
     made.apply(workload("head", 3, queued=1))
@@ -261,7 +261,7 @@ def test_a_node_that_has_failed_under_a_workload(pods: int, kind: type) -> None:
 
 
 def test_a_spare_host_of_a_flavor_that_the_past_has_chosen() -> None:
-    """Issue 19, 2: another host of the rack became idle since, and by name it would come first."""
+    """Another host of the rack became idle since, and by name it would come first."""
     rule = SpareRule(1, 2, RACK)
     made = world(
         queue(tas=100), workload("early", 2, 4, topology=IN_A_RACK), workload("late", 2, 4, topology=IN_A_RACK)

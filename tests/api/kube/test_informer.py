@@ -162,7 +162,7 @@ async def test_pages_are_one_list(script: Script, tmp_path: Path) -> None:
 
 
 async def test_a_list_that_expires_between_pages_starts_over(script: Script, tmp_path: Path) -> None:
-    """With larger pages, and in one page only if they expire too: its body is read in one step (issue 19, 4)."""
+    """With larger pages, and in one page only if they expire too: its body is read in one step."""
     script.then(
         listing(pod("a", 5), pod("gone", 5), token="t1"),
         status(410, "Expired"),
@@ -241,7 +241,7 @@ def heard_at(plural: str) -> float:
 async def test_a_watch_is_heard_of_before_it_seems_dead(
     script: Script, tmp_path: Path, resource: Resource, least: int, most: int
 ) -> None:
-    """Of events an API server sends no bookmarks: such a watch failed each 150 s where nothing happened. Issue 20, line 3."""
+    """Of events an API server sends no bookmarks: such a watch failed each 150 s where nothing happened."""
     script.then(listing(version="10"), watching(then="end"), watching(then="end"))
     async with running(script, tmp_path, resource) as run:
         await run.informer.synced(10)
@@ -448,7 +448,7 @@ def _nested(line: bytes) -> bytes:
 async def test_an_object_nested_too_deep_is_named_and_left_out(
     script: Script, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Issue 16, B1: parsers go in by recursion, and end the process that called them."""
+    """Parsers go in by recursion, and end the process that called them."""
     deep = pod("deep", 5) | {"extra": "DEEP"}
 
     async def listed(_: web.Request) -> web.StreamResponse:
@@ -466,8 +466,6 @@ async def test_an_object_nested_too_deep_is_named_and_left_out(
 
 
 async def test_an_object_that_an_index_rejects_does_not_stop_the_others(script: Script, tmp_path: Path) -> None:
-    """Issue 16, B1."""
-
     def values(given: Pod) -> list[str]:
         if given.metadata.name == "bad":
             raise RecursionError

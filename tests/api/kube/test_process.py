@@ -109,7 +109,7 @@ async def test_a_signal_ends_it_in_order(number: signal.Signals) -> None:
 
 
 async def test_no_collection_looks_at_what_was_imported_while_the_parts_are_built() -> None:
-    """A pass over that holds the loop for 100 ms. Issue 19, 4."""
+    """A pass over that holds the loop for 100 ms."""
     async with child("import gc; print(gc.get_freeze_count() > 1000, flush=True)") as it:
         await it.line("ended")
         assert it.process.stdout is not None
@@ -117,7 +117,7 @@ async def test_no_collection_looks_at_what_was_imported_while_the_parts_are_buil
 
 
 async def test_no_library_is_imported_while_the_loop_runs(tmp_path: Path) -> None:
-    """The first connection imported one of 900 modules, which held the loop for half a second. Issue 19, 4."""
+    """The first connection imported one of 900 modules, which held the loop for half a second."""
     kubeconfig = tmp_path / "kubeconfig"
     kubeconfig.write_text(json.dumps(config("http://127.0.0.1:1", {"token": "t"})))
     async with child(CONNECTS.format(kubeconfig=kubeconfig)) as it:
@@ -219,7 +219,6 @@ async def test_a_scrape_does_not_hold_the_loop(monkeypatch: pytest.MonkeyPatch) 
 
 
 async def test_metrics_are_served_to_authorized_readers_only() -> None:
-    """Issue 16, B9."""
     asked: list[tuple[str, str]] = []
 
     async def may_read(token: str, path: str) -> PathAccess:
@@ -255,7 +254,7 @@ async def test_metrics_are_served_to_authorized_readers_only() -> None:
     ],
 )
 async def test_metrics_need_authentication_where_the_settings_say_so(host: str, asks: bool, status: int) -> None:
-    """Issue 16, B9: never on loopback."""
+    """Never on loopback."""
     async with child(POLITE, host=host, asks=asks) as it:
         port = (await it.line("started"))["health_port"]
         assert (await asked(port, "/metrics"))[0] == status

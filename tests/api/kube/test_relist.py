@@ -20,7 +20,7 @@ MANY = 100
 
 
 def test_an_unchanged_object_of_a_list_is_a_step_too_and_the_list_is_freed_on_the_way() -> None:
-    """Issue 19, 4: after a 410 nearly all objects are as they were, and a list may hold 100,000."""
+    """After a 410 nearly all objects are as they were, and a list may hold 100,000."""
     store: Store[dict[str, Any]] = Store("pods")
     shown: list[str] = []
     store.add_handler(lambda change: shown.append(f"{change.type} {change.key}"))
@@ -38,7 +38,6 @@ def test_an_unchanged_object_of_a_list_is_a_step_too_and_the_list_is_freed_on_th
 async def test_a_list_after_410_leaves_other_tasks_a_turn_after_each_object(
     script: Script, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Issue 19, 4."""
     pods = [pod(str(n), n + 1) for n in range(MANY)]
     script.then(
         listing(*pods, version="1000"),

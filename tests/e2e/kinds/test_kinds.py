@@ -184,7 +184,7 @@ async def test_a_malformed_job_is_refused_with_its_field(stage_in: KindStage, ki
 
 
 async def test_a_wrapped_job_of_no_queue_runs_again_when_its_group_was_evicted(stage_in: KindStage) -> None:
-    """Issue 16, A4: the AppWrapper counts no failure, no retry and no missing part, and succeeds in the end."""
+    """The AppWrapper counts no failure, no retry and no missing part, and succeeds in the end."""
     kind, here = SAMPLES["AppWrapper"].resource, Site(stage_in.stage.kube, "wrapped-group")
     async with sakkara.tree(here, {"r0": [4, 4]}):
         await here.make(CONFIG_MAPS, sakkara.a_group(here, "low", 8))

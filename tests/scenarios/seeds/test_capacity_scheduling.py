@@ -1,4 +1,4 @@
-"""Issue 16, A2: the capacity scheduling document's own manifests and numbers, with bare pods and with Deployments.
+"""The capacity scheduling document's own manifests and numbers, with bare pods and with Deployments.
 
 Its quotas share one cohort, so each scene takes its own away at its end. Nodes of the stories have GPUs and no cpu, those of
 the examples two cpus and no GPU; a scene brings its own.
@@ -384,7 +384,7 @@ async def test_statefulsets_and_jobs_of_the_namespace_go_by_it_as_well(scene: Ma
 
 
 async def test_pods_that_ran_before_the_quota_count_and_run_on(scene: MakeScene) -> None:
-    """Issue 16, A2: every pod of the namespace counts; those that are there already are neither held nor ended."""
+    """Every pod of the namespace counts; those that are there already are neither held nor ended."""
     story = await scene("cpu", {"cpu-1": 8}, {})
     await Site(story.kube, "").make(NAMESPACES, {"metadata": {"name": "older"}})
     await story.apply(NGINX.format(namespace="older", replicas=2, cpu=1), schedulerName="default-scheduler")
@@ -405,7 +405,7 @@ async def test_pods_that_ran_before_the_quota_count_and_run_on(scene: MakeScene)
 
 
 async def test_the_jobs_of_a_jobset_and_their_pods_are_known_as_its_own(scene: MakeScene) -> None:
-    """Issue 16, B7: in such a namespace its Jobs and their pods are looked at, and are let in beside nobody's quota."""
+    """In such a namespace its Jobs and their pods are looked at, and are let in beside nobody's quota."""
     story = await scene("cpu", {"cpu-1": 4}, {"jobset": (2, 2)})
     template = yaml.safe_load(NGINX.format(namespace="jobset", replicas=1, cpu=1))["spec"]["template"]
     template["spec"]["restartPolicy"] = "Never"

@@ -1,4 +1,4 @@
-"""The stories of four documents with their own manifests, images aside (issue 16, A): coscheduling, gang scheduling, Sakkara,
+"""The stories of four documents with their own manifests, images aside: coscheduling, gang scheduling, Sakkara,
 topology-aware scheduling. The capacity scheduler's are in test_capacity_scheduling.py.
 
 The manifests name no nodes, so each story has the cluster's nodes to itself and takes them away at its end.

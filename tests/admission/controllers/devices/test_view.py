@@ -166,7 +166,7 @@ def refused(cluster: DeviceCluster, number: int, namespace: str = "ns") -> str:
 
 
 def test_a_namespace_with_many_kinds_leaves_places_for_others() -> None:
-    """Issue 19, part 1: one user's selectors must not keep the devices of everybody else from being counted."""
+    """One user's selectors must not keep the devices of everybody else from being counted."""
     cluster = DeviceCluster()
     for number in range(MOST_KINDS):
         cluster.asks_for_kind(number)
@@ -186,7 +186,7 @@ def test_there_is_a_bound_for_all_namespaces() -> None:
 
 
 def test_kinds_without_users_give_their_places_up() -> None:
-    """Issue 19, part 1: after 64 kinds in its whole life a process counted no other one."""
+    """After 64 kinds in its whole life a process counted no other one."""
     cluster = DeviceCluster()
     for number in range(3 * MOST_KINDS):
         cluster.asks_for_kind(number)

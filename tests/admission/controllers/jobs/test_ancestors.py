@@ -74,7 +74,7 @@ ADMITTED = owned(workload(admitted=True))
         pytest.param([jobset(queue=None)], [], child(), None, id="owner-is-not-managed"),
         pytest.param([], [], child(), None, id="owner-does-not-exist"),
         pytest.param([jobset(uid="another")], [], child(), None, id="owner-was-replaced"),
-        # Issue 16, B7: naming an owner does not make a Job its child
+        # Naming an owner does not make a Job its child
         pytest.param([jobset()], [ADMITTED], child(name="mine"), None, id="of-another-name"),
         pytest.param([jobset()], [ADMITTED], child(name="set-w-2"), None, id="one-too-many"),
         pytest.param([jobset()], [ADMITTED], child(of="another"), None, id="without-its-label"),

@@ -130,7 +130,6 @@ def test_nothing_is_done_to_what_is_not_ours(job: Object, around: JobContext, wh
 
 
 def test_a_checkpoint_that_the_running_job_renews_reaches_its_workload() -> None:
-    """Issue 21, part 1."""
     annotations = {names.MOVABLE: "true", names.LAST_CHECKPOINT: "2026-11-26T10:00:00Z"}
     renewed = merged(RUNNING, {"metadata": {"annotations": annotations}})
     (action,) = plan(renewed, JOB, [admitted(WAITING)], AROUND, 10.0).actions
@@ -208,7 +207,6 @@ def test_a_class_that_goes_does_not_hold_up_an_admitted_job() -> None:
 
 
 def test_a_missing_class_is_reported_also_while_quota_is_held() -> None:
-    """Issue 16, C10."""
     waiting = merged(batch_job(), {"metadata": {"labels": {names.PRIORITY_CLASS_LABEL: "low"}}})
     around = replace(AROUND, workload_priority_classes={"low": WorkloadPriorityClass.from_wire(LOW)})
     made = composed(waiting, JOB, around)
@@ -221,7 +219,7 @@ def test_a_missing_class_is_reported_also_while_quota_is_held() -> None:
 
 @pytest.mark.parametrize("controller", ["other-uid", ""])
 def test_a_prebuilt_workload_of_another_owner_starts_nothing(controller: str) -> None:
-    """Issue 16, C10: only its own controller may run on it."""
+    """Only its own controller may run on it."""
     job = merged(batch_job(), {"metadata": {"labels": {names.PREBUILT_WORKLOAD: "made"}}})
     owner = OwnerReference(api_version="batch/v1", kind="Job", name="o", uid=controller, controller=True)
     made = admitted(composed(batch_job(), JOB, AROUND))
@@ -233,7 +231,6 @@ def test_a_prebuilt_workload_of_another_owner_starts_nothing(controller: str) ->
 
 @pytest.mark.parametrize(("uid", "label"), [("u" * 63, True), ("u" * 64, False), ("-u", False)])
 def test_a_uid_that_can_be_no_label_is_none(uid: str, label: bool) -> None:
-    """Issue 16, C10."""
     job = merged(batch_job(), {"metadata": {"uid": uid}})
     assert composed(job, JOB, AROUND).metadata.labels == ({names.JOB_UID_LABEL: uid} if label else {})
 

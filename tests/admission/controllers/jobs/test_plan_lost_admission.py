@@ -40,7 +40,7 @@ from tests.admission.integrations.samples import batch_job, jobset, merged
 
 
 def test_a_job_whose_admission_is_taken_back_is_its_own_again() -> None:
-    """Issue 16, C8: template, annotations and parallelism as they were, and then it follows its job as any other."""
+    """Template, annotations and parallelism as they were, and then it follows its job as any other."""
     job = merged(batch_job(), {"metadata": {"annotations": {"kueue.x-k8s.io/job-min-parallelism": "1"}}})
     waiting = workload_of(job)
     granted = admitted(waiting)
@@ -70,7 +70,6 @@ def test_a_job_whose_admission_is_taken_back_is_its_own_again() -> None:
 
 
 def test_a_jobset_whose_admission_is_taken_back_is_its_own_again() -> None:
-    """Issue 16, C8."""
     granted = admitted(workload_of(jobset(), JOBSET))
     running = started(jobset(), granted, JOBSET, conditions=[{"type": "Suspended", "status": "False"}])
     gone = cleared(granted)
@@ -83,7 +82,6 @@ def test_a_jobset_whose_admission_is_taken_back_is_its_own_again() -> None:
 
 
 def test_pods_of_a_job_whose_admission_is_taken_back_are_not_ready() -> None:
-    """Issue 16, C8."""
     around = replace(AROUND, options=JobOptions(wait_for_pods_ready=True))
     ready = with_status(admitted(WAITING), lambda status: with_pods_ready(status, True, 0.0))
     assert is_true(ready.status.conditions, names.PODS_READY)
@@ -102,7 +100,7 @@ def test_pods_of_a_job_whose_admission_is_taken_back_are_not_ready() -> None:
 def test_a_job_that_lost_its_admission_stops_and_is_itself_again(
     cleared: Callable[[Workload], Workload], ask: Object
 ) -> None:
-    """Issue 16, C8: its Workload was not evicted, and does not follow the templates as they were started."""
+    """Its Workload was not evicted, and does not follow the templates as they were started."""
     job = merged(batch_job(completions=3), {"metadata": {"annotations": ask}})
     given = admitted(workload_of(job), topology=True)
     if ask:
@@ -136,7 +134,7 @@ def test_a_job_that_lost_its_admission_stops_and_is_itself_again(
 
 
 def test_a_readmitted_job_gets_its_own_templates_before_it_starts() -> None:
-    """Issue 16, C8: else what the flavor that it lost has added contradicts the next flavor."""
+    """Else what the flavor that it lost has added contradicts the next flavor."""
     other = FLAVOR.model_copy(update={"spec": FLAVOR.spec.model_copy(update={"node_labels": {"pool": "other"}})})
     around = replace(AROUND, flavors={"tas": FLAVOR, "other": other})
     anew = admitted(WAITING, flavor="other")

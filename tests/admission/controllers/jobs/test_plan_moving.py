@@ -1,4 +1,4 @@
-"""What is planned for a job whose Workload got another place: it stops, and starts anew there (Issue 21, part 1)."""
+"""What is planned for a job whose Workload got another place: it stops, and starts anew there."""
 
 from __future__ import annotations
 

@@ -55,7 +55,7 @@ def lose(world: GangSimulation, name: str, loss: str) -> None:
 @pytest.mark.parametrize("lost", [1, 2, 3])
 @pytest.mark.parametrize("restart", [False, True], ids=["same-controller", "another-controller"])
 def test_members_that_were_replaced_before_anybody_looked_had_been_bound(loss: str, lost: int, restart: bool) -> None:
-    """Issue 16, A1: the successors may take longer than the timeout, which bounds the start alone."""
+    """The successors may take longer than the timeout, which bounds the start alone."""
     world, made = started()
     world.disliked.clear()
     world.bind()
@@ -75,7 +75,7 @@ def test_members_that_were_replaced_before_anybody_looked_had_been_bound(loss: s
 
 
 def test_a_place_whose_pods_were_never_bound_is_not_made_up_for_by_one_that_two_pods_had() -> None:
-    """Issue 16, A1: the timeout still bounds the start."""
+    """The timeout still bounds the start."""
     world, made = started()
     world.disliked = {made[2]}
     world.bind()
@@ -90,7 +90,7 @@ def test_a_place_whose_pods_were_never_bound_is_not_made_up_for_by_one_that_two_
 
 @pytest.mark.parametrize("seed", range(examples(40)))
 def test_a_gang_that_was_bound_at_one_moment_is_never_timed_out(seed: int) -> None:
-    """Issue 16, A1: binding, loss, succession, looks and restarts of the controller in any order, within the timeout."""
+    """Binding, loss, succession, looks and restarts of the controller in any order, within the timeout."""
     chance = random.Random(seed)
     world, _ = started()
     whole, places = False, set[int]()

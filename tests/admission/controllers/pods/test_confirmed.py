@@ -80,7 +80,7 @@ async def make(kube: Kube) -> None:
 async def test_a_gang_is_not_overdue_whose_pods_were_bound_while_the_controller_did_not_look(
     tmp_path: Path, bound: int, told: str | None
 ) -> None:
-    """Issue 16, A1: a paused controller knows the time, but not yet what happened meanwhile."""
+    """A paused controller knows the time, but not yet what happened meanwhile."""
     async with EmbeddedServer(EmbeddedSettings(seed=1, tls=False)) as server:
         server.store.create(CRDS, shipped("kueue.x-k8s.io_workloads"))
         settings = ClientSettings(kubeconfig=server.kubeconfig(tmp_path / "kubeconfig"))

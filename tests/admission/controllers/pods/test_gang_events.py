@@ -1,4 +1,4 @@
-"""Waiting members of gangs are told why, and not too often. Issue 16, A5."""
+"""Waiting members of gangs are told why, and not too often."""
 
 from __future__ import annotations
 

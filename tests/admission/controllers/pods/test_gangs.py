@@ -202,7 +202,7 @@ def test_a_gang_whose_first_members_were_forced_away_gives_their_quota_back_when
 def test_a_gang_that_was_bound_whole_waits_for_the_successor_of_a_lost_member(
     policy: MatchPolicy, lost: str, after: int
 ) -> None:
-    """Issue 16, A1: the timeout bounds the start only; the others run on, and the successor takes the lost one's place."""
+    """The timeout bounds the start only; the others run on, and the successor takes the lost one's place."""
     world, gang = GangSimulation(3), replace(A, policy=policy)
     world.groups["a"] = group(3, timeout=10)
     made = [world.create(gang) for _ in range(3)]
@@ -226,7 +226,7 @@ def test_a_gang_that_was_bound_whole_waits_for_the_successor_of_a_lost_member(
 
 
 def test_a_successor_that_comes_while_the_lost_member_is_still_ending_takes_its_place() -> None:
-    """Issue 16, A1: a Deployment makes the next pod at once; there is no room for a fourth."""
+    """A Deployment makes the next pod at once; there is no room for a fourth."""
     world = GangSimulation(3)
     world.groups["a"] = group(3, timeout=10)
     made = [world.create(A) for _ in range(3)]
@@ -241,7 +241,7 @@ def test_a_successor_that_comes_while_the_lost_member_is_still_ending_takes_its_
 
 
 def test_a_late_member_without_quota_takes_the_place_of_a_member_that_is_lost() -> None:
-    """Issue 16, A1: it waited for quota of its own, and needs none any more."""
+    """It waited for quota of its own, and needs none any more."""
     world = GangSimulation(3)
     made = [world.create(A) for _ in range(3)]
     world.settle()
@@ -254,7 +254,7 @@ def test_a_late_member_without_quota_takes_the_place_of_a_member_that_is_lost() 
 
 
 def test_the_start_timeout_restarts_after_each_eviction() -> None:
-    """Issue 16, A1: a gang that had been bound whole and was evicted has to be bound whole again."""
+    """A gang that had been bound whole and was evicted has to be bound whole again."""
     world = GangSimulation(3, high=["b"])
     world.groups["a"] = group(3, timeout=10)
     for _ in range(3):
@@ -357,7 +357,7 @@ def test_a_gang_that_is_not_bound_in_time_goes_back_and_comes_again_later_and_la
 
 
 def test_the_backoff_of_a_gang_doubles_though_its_workload_goes_each_time() -> None:
-    """Issue 16, A6: its pods come anew at once, as a Job's do; the Workload went with those before."""
+    """Its pods come anew at once, as a Job's do; the Workload went with those before."""
     world = GangSimulation(8)
     world.groups["a"] = group(3, timeout=10)
     waits = []
@@ -371,7 +371,6 @@ def test_the_backoff_of_a_gang_doubles_though_its_workload_goes_each_time() -> N
 
 
 def test_once_a_gang_was_bound_whole_its_backoff_restarts() -> None:
-    """Issue 16, A6."""
     world = GangSimulation(8, high=["b"])
     world.groups["a"] = group(3, timeout=10)
     made = [world.create(A) for _ in range(3)]

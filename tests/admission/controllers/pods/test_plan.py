@@ -90,7 +90,7 @@ def test_a_start_opens_gates_and_adds_what_the_admission_gives(
     assert start.patch["spec"]["nodeSelector"] == selector
     assert start.patch["spec"]["tolerations"] == [{"key": "t", "operator": "Exists"}]
     assert start.patch["metadata"]["uid"] == "uid-p"
-    assert (start.cluster_queue, start.since) == ("cq", NOW)  # for the metric of gates (issue 16, C6)
+    assert (start.cluster_queue, start.since) == ("cq", NOW)  # for the metric of gates
     assert start.patch["metadata"]["labels"][names.PODSET_LABEL] == "main"
     assert start.patch["metadata"]["annotations"][names.WORKLOAD_ANNOTATION].startswith("pod-p-")
 
@@ -98,7 +98,7 @@ def test_a_start_opens_gates_and_adds_what_the_admission_gives(
 @pytest.mark.parametrize("group", [None, "g"], ids=["a pod", "a pod group"])
 @pytest.mark.parametrize("runs", [False, True], ids=["waits", "runs"])
 def test_pods_go_by_the_workload_priority_class_that_they_name(group: str | None, runs: bool) -> None:
-    """Issue 16, C1: pods of a Deployment too, to which the webhook passes its label on. A change is followed while they run."""
+    """Pods of a Deployment too, to which the webhook passes its label on. A change is followed while they run."""
     known = {
         name: WorkloadPriorityClass.from_wire({"metadata": {"name": name}, "value": v}) for name, v in RANKS.items()
     }
@@ -169,7 +169,7 @@ def test_a_deleted_workload_takes_all_its_pods_with_it_its_owners_last() -> None
 
 
 def test_pods_that_are_all_being_deleted_keep_no_workload_of_other_roles_and_go_when_they_have_ended() -> None:
-    """Issue 16, E: as in Kueue, a Workload that is for such pods comes in its place, and no pod loses its finalizer before."""
+    """As in Kueue, a Workload that is for such pods comes in its place, and no pod loses its finalizer before."""
     going = [wire(f"p{i}", group="g", total=2, gated=False, node="n", deleted=True) for i in range(2)]
     others = deleted(created(unit(*(wire(f"p{i}", group="g", total=2, cpu="9") for i in range(2)))))
     (let_go,) = plan(unit(*going), [others], AROUND, NOW).actions
@@ -192,7 +192,7 @@ def test_with_fast_admission_uncreated_pods_are_not_missing() -> None:
 
 
 def test_a_fast_group_needs_one_pod_again_after_an_eviction() -> None:
-    """Issue 16, C6: its first pod stands for all, the second time too."""
+    """Its first pod stands for all, the second time too."""
     fast = {names.POD_GROUP_FAST_ADMISSION: "true"}
     old = [wire(name, group="g", total=2, annotations=fast, gated=False, phase="Failed", deleted=True) for name in "ab"]
     waiting = created(unit(wire("a", group="g", total=2, annotations=fast)))
@@ -324,14 +324,13 @@ def prebuilt(pod: dict[str, Any]) -> dict[str, Any]:
 
 
 def test_roles_that_the_maker_of_a_prebuilt_workload_tells_are_its_pod_sets() -> None:
-    """Issue 16, C5."""
     workload, around = made_beforehand()
     made = plan(unit(prebuilt(asking("a", cpu="1")), prebuilt(asking("b", cpu="500m"))), [workload], around, NOW)
     assert [action.pod.metadata.name for action in made.actions if isinstance(action, StartPod)] == ["a", "b"]
 
 
 def test_a_pod_that_asks_for_more_than_the_role_it_claims_does_not_start() -> None:
-    """Issue 16, C5 and B2: the role is told by its maker, what counts is the pod."""
+    """The role is told by its maker, what counts is the pod."""
     workload, around = made_beforehand()
     large = {"cpu": "1", "nvidia.com/gpu": "4"}
     made = plan(unit(prebuilt(asking("a", cpu="1")), prebuilt(asking("b", **large))), [workload], around, NOW)
@@ -349,7 +348,7 @@ def test_a_pod_that_asks_for_more_than_the_role_it_claims_does_not_start() -> No
     ids=["a job's", "a pod's", "its maker's"],
 )
 def test_a_group_does_not_run_on_the_workload_of_a_job(kind: str, starts: int) -> None:
-    """Issue 16, C5: what a prebuilt Workload was admitted for runs once."""
+    """What a prebuilt Workload was admitted for runs once."""
     version, _, name = kind.rpartition("/")
     owner = OwnerReference(api_version=version, kind=name, name="o", uid="u", controller=True)
     workload, _ = made_beforehand()
@@ -387,7 +386,7 @@ def held(workload: Workload) -> tuple[str, str] | None:
 
 
 def test_the_workload_says_which_pod_is_held_though_it_has_quota_until_that_pod_is_gone() -> None:
-    """Issue 16, C5: every wait has its reason in the Workload's status, not only in an event."""
+    """Every wait has its reason in the Workload's status, not only in an event."""
     workload, around = made_beforehand()
     pods = [prebuilt(asking("a", cpu="1")), prebuilt(asking("b", cpu="9"))]
     made = without_owners(plan(unit(*pods), [workload], around, NOW))
@@ -409,7 +408,7 @@ def test_the_workload_says_which_pod_is_held_though_it_has_quota_until_that_pod_
 
 
 def test_pods_of_a_group_that_has_finished_say_why_they_wait() -> None:
-    """Issue 16, C: a group with `retriable-in-group: "false"` has finished, and then gets new pods, which stay gated."""
+    """A group with `retriable-in-group: "false"` has finished, and then gets new pods, which stay gated."""
     about: dict[str, Any] = {"group": "g", "total": 2, "annotations": {names.RETRIABLE_IN_GROUP: "false"}}
     old = [wire(name, phase="Failed", gated=False, **about) for name in "ab"]
     started = admitted(created(unit(*(wire(name, **about) for name in "ab"))))

@@ -59,7 +59,7 @@ def test_gangs_are_looked_at_for_what_holds_and_not_for_a_status(change: dict[st
 
 
 async def test_a_podgroup_that_another_deletes_leaves_nothing_behind() -> None:
-    """It has no pods left, and goes with its namespace before the controller deletes it. Issue 19, 5."""
+    """It has no pods left, and goes with its namespace before the controller deletes it."""
     informer, pods, workloads = (ObservedPodGroups(name) for name in ("podgroups", "pods", "workloads"))
     pods.add_index(BY_GROUP, group_keys)
     controller = PodGroupController(

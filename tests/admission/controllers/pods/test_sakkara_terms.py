@@ -194,7 +194,7 @@ def test_while_it_runs_its_priority_is_followed_and_no_pod_joins() -> None:
 
 
 def test_a_config_map_without_a_priority_leaves_it_to_the_class_of_the_pods() -> None:
-    """Issue 16, B6: a ResourceQuota can guard a PriorityClass, and no number in a ConfigMap."""
+    """A ResourceQuota can guard a PriorityClass, and no number in a ConfigMap."""
     pods = [member(0), member(1)]
     by_class, by_map = (terms(pods, said).exact for said in (described(), described(priority="7")))
     assert by_class is not None

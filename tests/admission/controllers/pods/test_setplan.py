@@ -397,7 +397,7 @@ def test_admitted_it_follows_only_its_class() -> None:
 
 
 def test_admitted_it_says_that_its_new_class_is_missing_and_keeps_the_old_one() -> None:
-    """Issue 16, C1: the event is also what makes the controller look again when the class comes."""
+    """The event is also what makes the controller look again when the class comes."""
     made = planned(a_set(priority="later"), [admitted(only(a_set(priority="high")))])
     assert made.actions == ()
     assert [(event.reason, event.message) for event in made.events] == [

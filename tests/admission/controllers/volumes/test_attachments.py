@@ -99,7 +99,7 @@ def test_without_limits_any_number_goes() -> None:
 
 
 def test_drivers_without_a_limit_any_more_make_room_for_others() -> None:
-    """Issue 19, part 1: after 32 drivers in its life the controller counted the attachments of no other one."""
+    """After 32 drivers in its life the controller counted the attachments of no other one."""
     cluster = AttachingCluster(limits=False)
     for n in range(MOST_DRIVERS):
         cluster.limit("c", 2, f"driver-{n}")

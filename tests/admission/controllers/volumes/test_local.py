@@ -80,7 +80,7 @@ def test_a_volume_that_several_nodes_reach_and_a_claim_has_changes_nothing() -> 
 
 
 def test_classes_whose_volumes_are_gone_make_room_for_others() -> None:
-    """Issue 19, part 1: after 32 classes in its life the controller counted the volumes of no other one, without a word."""
+    """After 32 classes in its life the controller counted the volumes of no other one, without a word."""
     cluster = LocalCluster()
     cluster.other_classes(MOST_CLASSES)
     for n in range(MOST_CLASSES):

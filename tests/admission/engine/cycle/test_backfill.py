@@ -127,7 +127,7 @@ def test_without_a_moment_the_queue_is_as_it_was(big: Workload, strategy: Queuei
 
 @pytest.mark.parametrize("apart", [pytest.param(False, id="in one cycle"), pytest.param(True, id="in later cycles")])
 def test_while_the_start_of_the_first_is_unknown_no_start_is_reserved_for_the_second(apart: bool) -> None:
-    """Issue 16, F2: the first may start first, and take what the second was told to get."""
+    """The first may start first, and take what the second was told to get."""
     cluster = flat(timed("a", 6, None), timed("b", 4, 60.0), strategy=BEST)
     cluster.tell(BIG)
     if apart:
@@ -143,7 +143,6 @@ def test_while_the_start_of_the_first_is_unknown_no_start_is_reserved_for_the_se
 
 
 def test_a_higher_priority_workload_with_unknown_start_ends_the_reserved_start_of_another() -> None:
-    """Issue 16, F2."""
     cluster = flat(timed("a", 6, None), timed("b", 4, 60.0), strategy=BEST)
     cluster.tell(timed("second", 4, None, queued=11))
     assert told(cluster.cycle(now=11), "second") == at(60)
@@ -156,7 +155,7 @@ def test_a_higher_priority_workload_with_unknown_start_ends_the_reserved_start_o
 
 
 def test_a_first_workload_that_never_fits_keeps_no_reserved_start_from_the_second() -> None:
-    """Issue 16, F2: it takes nothing from those behind it."""
+    """It takes nothing from those behind it."""
     cluster = flat(timed("a", 6, None), timed("b", 4, 60.0), strategy=BEST)
     never = replace(BIG, pod_sets=(PodSet("main", 99, {"cpu": CPU}),))
     cluster.tell(never, timed("second", 3, 100.0, queued=11))

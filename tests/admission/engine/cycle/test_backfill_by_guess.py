@@ -1,4 +1,4 @@
-"""Backfill by learned run times: a workload that outlasts its guess leaves when the head was promised to start. Issue 21, 3."""
+"""Backfill by learned run times: a workload that outlasts its guess leaves when the head was promised to start."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Heads are not looked at again after each admission where that changes nothing (issue 16, F6)."""
+"""Heads are not looked at again after each admission where that changes nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Issue 16, F1: evictions end. The same preemptor has the same victim evicted twice within ten minutes, and then waits."""
+"""Evictions end. The same preemptor has the same victim evicted twice within ten minutes, and then waits."""
 
 from __future__ import annotations
 
@@ -224,7 +224,7 @@ def test_one_eviction_counts_once_however_often_it_is_decided() -> None:
 
 
 def test_each_further_eviction_makes_the_pause_longer_until_all_is_forgotten() -> None:
-    """Issue 16, F1: else evictions would come back for ever, each time that the pause is over."""
+    """Else evictions would come back for ever, each time that the pause is over."""
     found, now = Evictions(), 0.0
     for pause in (WITHIN, WITHIN, GROWTH * WITHIN, GROWTH**2 * WITHIN):
         found.evict("p", ["v"], now)

@@ -1,4 +1,4 @@
-"""Issue 16, F1: in random scenes without arrivals evictions end, and each preemptor starts when its victims have left."""
+"""In random scenes without arrivals evictions end, and each preemptor starts when its victims have left."""
 
 from __future__ import annotations
 

@@ -141,7 +141,7 @@ def test_one_that_waits_for_another_starts_when_that_one_comes() -> None:
 
 
 def test_a_gang_that_waits_for_another_is_requeued_when_that_changes() -> None:
-    """Issue 16, A6: nobody is told that pods are missing which have come."""
+    """Nobody is told that pods are missing which have come."""
     made = cluster(gang(A, (A, B), 3))
     assert waits(made.cycle())[A] == "WaitingForGangs: gang ns/b of the group has too few pods yet"
     other = gang(B, (A, B), 5)

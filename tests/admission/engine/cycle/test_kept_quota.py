@@ -1,4 +1,4 @@
-"""Quota that the refused head of a StrictFIFO queue keeps from borrowers. Issue 16, C7."""
+"""Quota that the refused head of a StrictFIFO queue keeps from borrowers."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def test_the_explanation_knows_what_is_kept() -> None:
 
 @pytest.mark.parametrize(("borrows", "raised"), [(1, 1000), (2, 2000)])
 def test_the_explanation_names_the_head_and_the_quota_that_would_suffice(borrows: int, raised: int) -> None:
-    """Issue 16, D6: beside what is kept for the head, the least that admits the borrower."""
+    """Beside what is kept for the head, the least that admits the borrower."""
     cluster = scene(borrows=borrows)
     cluster.cycle()
     waits_for = cluster.queues.workload("borrows")

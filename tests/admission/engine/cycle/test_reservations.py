@@ -83,7 +83,7 @@ def beside_another_queue(*waiting: Workload) -> SchedulerState:
 
 
 def test_a_reservation_that_binds_one_head_early_does_not_bind_the_next_one() -> None:
-    """Issue 16, F1: it stood against the head of another queue, and then also against one that may use its capacity."""
+    """It stood against the head of another queue, and then also against one that may use its capacity."""
     of = beside_another_queue(workload("barred", to="other", priority=9), topologies("earlier", 1, 5, queued=3))
     assert decide(of) == [("Admit", "barred"), ("Admit", "earlier")]
     assert ends(of, "low") == [("Wait", "high")]
@@ -165,7 +165,7 @@ def test_a_workload_that_waits_for_a_reservation_is_evaluated_when_its_owner_sta
 
 
 def test_a_reservation_that_bars_one_head_does_not_bar_the_next_one_that_comes_before_its_owner() -> None:
-    """Issue 16, F1: "other" comes first because it borrows nothing, and may not use what is reserved for "later".
+    """ "other" comes first because it borrows nothing, and may not use what is reserved for "later".
 
     "earlier" is again in the StrictFIFO queue of "later", before it.
     """
@@ -182,7 +182,7 @@ def test_a_reservation_that_bars_one_head_does_not_bar_the_next_one_that_comes_b
 
 
 def test_a_reservation_that_is_renewed_does_not_bar_a_workload_that_comes_before_its_owner() -> None:
-    """Issue 16, F1: a preemptor whose reservation ended has its turn before "higher", which was queued since."""
+    """A preemptor whose reservation ended has its turn before "higher", which was queued since."""
     of = with_reservation()
     of.apply(evicting(queue(tas=10)))
     of.apply(topologies("higher", 3, 7, queued=1))

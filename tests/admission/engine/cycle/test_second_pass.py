@@ -15,7 +15,7 @@ from tests.admission.engine.cycle.test_topology_relaxation import RACK, halls
 
 @pytest.mark.parametrize("one_pod", [pytest.param(True, id="plain pod"), pytest.param(False, id="job")])
 def test_only_a_plain_pod_keeps_its_place_on_a_failed_node(one_pod: bool) -> None:
-    """Issue 16, C9: a job makes another pod, which goes elsewhere; nothing replaces a plain pod."""
+    """A job makes another pod, which goes elsewhere; nothing replaces a plain pod."""
     waiting = replace(workload("one", 1, topology=TopologyRequest(preferred=RACK)), one_pod=one_pod)
     cluster = halls(waiting)
     (decision,) = cluster.cycle().decisions

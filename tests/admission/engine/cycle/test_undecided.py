@@ -1,4 +1,4 @@
-"""Issue 16, B1: a workload on which the cycle fails stops nobody else."""
+"""A workload on which the cycle fails stops nobody else."""
 
 from __future__ import annotations
 

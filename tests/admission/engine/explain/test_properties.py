@@ -176,7 +176,7 @@ def check(recipe: tuple[Workload, Recipe]) -> None:
     max_examples=quick(8), deadline=None, suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow]
 )
 def test_remedies_hold_and_verdicts_are_true(recipe: tuple[Workload, Recipe]) -> None:
-    """Issue 16, F3: also those of jobs that may start with fewer pods."""
+    """Also those of jobs that may start with fewer pods."""
     check(recipe)
 
 

@@ -240,7 +240,6 @@ def test_it_names_verdict_codes_and_the_remedy_that_one_would_look_for(
 
 
 def test_an_unknown_level_is_answered_with_those_that_exist() -> None:
-    """Issue 16, D6."""
     [flavor] = explanation_of(situations.no_such_level).flavors
     assert flavor.message == (
         'Flavor "tas" does not contain the requested level: row (its levels are block, rack, kubernetes.io/hostname)'
@@ -248,7 +247,6 @@ def test_an_unknown_level_is_answered_with_those_that_exist() -> None:
 
 
 def test_an_uncovered_resource_is_answered_with_queue_and_group() -> None:
-    """Issue 16, D6."""
     assert headline(explanation_of(situations.uncovered)).endswith(
         "would be admitted if ClusterQueue q covered nvidia.com/gpu in the resource group of cpu (nominalQuota 8 in tas)"
     )
@@ -270,7 +268,6 @@ def test_an_uncovered_resource_is_answered_with_queue_and_group() -> None:
     ],
 )
 def test_what_stands_in_the_way_together_is_named_together(make: Make, changes: tuple[Change, ...]) -> None:
-    """Issue 16, D6."""
     assert explanation_of(make).remedies[0] == Remedy(changes)
 
 
@@ -298,7 +295,7 @@ def test_the_levels_say_what_the_best_domain_offers_and_what_uses_it() -> None:
 
 
 def test_what_is_free_but_torn_is_fragmented_and_not_insufficient() -> None:
-    """Issue 16, D6: as the code is defined, whole pods included."""
+    """As the code is defined, whole pods included."""
     found = explanation_of(situations.torn_pods)
     assert {Reason.FRAGMENTED, Reason.ADMITTED_WORKLOADS} <= set(found.codes)
     [flavor] = found.flavors

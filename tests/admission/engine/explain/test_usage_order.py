@@ -1,4 +1,4 @@
-"""What a workload is told, and when it is expected to start, where past usage orders its queue. Issue 21, 6."""
+"""What a workload is told, and when it is expected to start, where past usage orders its queue."""
 
 from __future__ import annotations
 
@@ -95,7 +95,6 @@ def test_a_place_that_is_held_counts_in_its_local_queue_until_it_is_given_up() -
     ],
 )
 def test_a_workload_is_told_which_reservation_charges_its_quota(begun: bool, named: str, text: str) -> None:
-    """Issue 21, 5."""
     made = World(now=NOW)
     held = AdvanceReservation("run", {RACK: "r0"}, NOW - 1, NOW + 1, frozenset({"ns"}), "q", begun=begun)
     for event in (racks(), queue(tas=8), host("h0", "r0", 4), held):

@@ -129,7 +129,7 @@ def test_what_it_calls_impossible_is_so_however_it_is_tried(make: Make) -> None:
 
 
 def test_a_remedy_that_would_evict_instead_is_not_named() -> None:
-    """Issue 16, F3: with quota for 4 more pods and a minimum of 2, the cycle evicts the other and starts 3 pods, not 2."""
+    """With quota for 4 more pods and a minimum of 2, the cycle evicts the other and starts 3 pods, not 2."""
     pods = PodSet("main", 4, {"cpu": 2 * CPU}, min_count=3, topology=TopologyRequest(preferred=RACK))
     mine = Workload(W, "uid", "ns/q", "q", (pods,), priority=1, queued=9)
     evicting = replace(queue(tas=2), preemption=PreemptionPolicy(within_cluster_queue="LowerPriority"))
@@ -234,7 +234,7 @@ QUEUED = (
 
 @pytest.mark.parametrize("make", QUEUED, ids=lambda make: make.__name__)
 def test_capacity_that_an_earlier_workload_would_take_is_no_remedy(make: Make) -> None:
-    """Issue 16, D6: each remedy holds when all before it have had their turn."""
+    """Each remedy holds when all before it have had their turn."""
     found = explained(make())
     assert found.remedies
     for taken in found.taken:
@@ -299,7 +299,7 @@ def test_without_a_budget_nothing_is_tried() -> None:
 
 
 def test_behind_a_head_without_a_moment_no_start_is_named() -> None:
-    """Issue 16, F2: the explanation promises no more than the status."""
+    """The explanation promises no more than the status."""
     found = explained(waiting_cases.behind_a_head_without_a_moment())
     assert found.starts is None
     assert found.message.endswith("4 more needed")
@@ -307,7 +307,6 @@ def test_behind_a_head_without_a_moment_no_start_is_named() -> None:
 
 @pytest.mark.parametrize("make", [waiting_cases.checks_inactive, waiting_cases.checks_inactive_as_the_shell_says])
 def test_unanswered_checks_are_named_with_their_controllers(make: Make, tmp_path: Path) -> None:
-    """Issue 16, D6."""
     made = make()
     found = explained(made)
     prov, licences = "kueue.x-k8s.io/provisioning-request", "example.com/licences"
@@ -323,7 +322,7 @@ def test_unanswered_checks_are_named_with_their_controllers(make: Make, tmp_path
 
 
 def test_the_proof_of_the_placement_is_reported(tmp_path: Path) -> None:
-    """Issue 16, F4: of one that fits and of one that is admitted; of what is open below the asked level, too."""
+    """Of one that fits and of one that is admitted; of what is open below the asked level, too."""
     text = "proved: one domain of rack holds all, and none that does holds less; of kubernetes.io/hostname and below"
     for runs in (False, True):
         made = waiting_cases.told(workload(W, 4, topology=IN_A_RACK), *waiting_cases.free())

@@ -1,4 +1,4 @@
-"""What ends next in a replay, against sorting all ends. Issue 21, 3."""
+"""What ends next in a replay, against sorting all ends."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How past starts widen later intervals, and what confidence is stated. Issue 21, 3."""
+"""How past starts widen later intervals, and what confidence is stated."""
 
 from __future__ import annotations
 

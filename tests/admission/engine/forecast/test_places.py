@@ -1,4 +1,4 @@
-"""Forecasts of gangs that need a domain, against the simulation. Issue 21, 3."""
+"""Forecasts of gangs that need a domain, against the simulation."""
 
 from __future__ import annotations
 

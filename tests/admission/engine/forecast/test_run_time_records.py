@@ -1,4 +1,4 @@
-"""Learned run times as records, and records that somebody edited. Issue 21, 3."""
+"""Learned run times as records, and records that somebody edited."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Learned run times. Issue 21, 3."""
+"""Learned run times."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Forecasts of starts against the engine that decides. Issue 21, 3."""
+"""Forecasts of starts against the engine that decides."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Moves and evictions in one plan: which leave how, and beside brute force (Issue 21, part 2)."""
+"""Moves and evictions in one plan: which leave how, and beside brute force."""
 
 from __future__ import annotations
 
@@ -201,7 +201,7 @@ def test_no_way_to_leave_is_better_than_a_proved_plan_or_its_bound(seed: int) ->
 
 
 def test_a_plan_whose_place_goes_in_a_pause_is_not_resumed() -> None:
-    """Issue 21, must be shown 2: a pod that nobody manages comes to the gang's rack while the evictions are searched."""
+    """A pod that nobody manages comes to the gang's rack while the evictions are searched."""
     ledger = cluster({"low": Running({"h1": 2}, moves=NO_TERMS), "full": FULL}, own(within=LOWER))
     assert isinstance(evictions_after_moves(ledger, urgent(), ["equal"], NOW), MovePlan)
 

@@ -1,4 +1,4 @@
-"""A plan that is carried out beside other workloads that arrive, change and leave (Issue 21, must be shown 2)."""
+"""A plan that is carried out beside other workloads that arrive, change and leave."""
 
 from __future__ import annotations
 

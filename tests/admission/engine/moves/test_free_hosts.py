@@ -1,4 +1,4 @@
-"""How many hosts have no workloads, and plans for a free domain of some size (Issue 21, part 4)."""
+"""How many hosts have no workloads, and plans for a free domain of some size."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the status of a waiting gang says of moves that nobody has allowed (Issue 21, must be shown 1)."""
+"""What the status of a waiting gang says of moves that nobody has allowed."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_the_hint_names_domain_workloads_and_permission(first: MoveTerms, enable
     ],
 )
 def test_the_hint_says_that_the_wait_costs_less_than_the_moves(wait: float | None, text: str | None) -> None:
-    """Issue 21, 1: never for a workload that could wait less than the moves cost."""
+    """Never for a workload that could wait less than the moves cost."""
     ledger, latest = cluster(runs(MOVABLE, NO_TERMS)), None if wait is None else NOW + wait
     found = move_hint(ledger, gang(), NOW, no_pause, enabled=True, latest=latest)
     assert (found and found.text(enabled=True)) == text

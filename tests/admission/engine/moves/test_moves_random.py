@@ -1,4 +1,4 @@
-"""Plans on drawn clusters: beside brute force, safe at every step, and plans end (Issue 21, must be shown 1 and 2)."""
+"""Plans on drawn clusters: beside brute force, safe at every step, and plans end."""
 
 from __future__ import annotations
 

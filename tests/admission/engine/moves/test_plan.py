@@ -1,4 +1,4 @@
-"""Plans of moves: which, what they cost, and why there are none (Issue 21, parts 1 and 2)."""
+"""Plans of moves: which, what they cost, and why there are none."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When moves are planned for a waiting workload (Issue 21, part 1)."""
+"""When moves are planned for a waiting workload."""
 
 from __future__ import annotations
 

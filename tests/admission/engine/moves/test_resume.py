@@ -1,4 +1,4 @@
-"""The rest of a plan of which some moves were made before the process died (Issue 21, must be shown 2)."""
+"""The rest of a plan of which some moves were made before the process died."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Plans for gangs of slices, each within one rack, in a domain of several racks (Issue 21, must be shown 1 and 3)."""
+"""Plans for gangs of slices, each within one rack, in a domain of several racks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Two queues whose gangs each want the rack in which a job of the other runs (Issue 21, 1: never a cycle of moves)."""
+"""Two queues whose gangs each want the rack in which a job of the other runs: never a cycle of moves."""
 
 from __future__ import annotations
 

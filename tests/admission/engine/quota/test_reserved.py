@@ -1,4 +1,4 @@
-"""The quota that advance reservations charge, beside a model that adds everything up anew. Issue 21, 5."""
+"""The quota that advance reservations charge, beside a model that adds everything up anew."""
 
 from __future__ import annotations
 

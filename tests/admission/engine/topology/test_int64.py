@@ -1,4 +1,4 @@
-"""Issue 16, B1: Python refuses to read thousands of digits, with an error that ended the cycle."""
+"""Python refuses to read thousands of digits, with an error that ended the cycle."""
 
 from __future__ import annotations
 

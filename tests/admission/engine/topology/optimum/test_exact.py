@@ -44,7 +44,7 @@ def test_several_racks(sizes: tuple[int, ...], count: int, wanted: str, compatib
 
 
 def test_of_one_domain_nothing_below_is_claimed() -> None:
-    """Issue 16, F4: two racks of 5 would strand nothing, the answer takes 6 and 4: only the choice of the block is proved."""
+    """Two racks of 5 would strand nothing, the answer takes 6 and 4: only the choice of the block is proved."""
     hosts: dict[Path, int] = {("b", f"r{index}", f"h{index}"): size for index, size in enumerate((6, 5, 5))}
     case = PlacementCase(hosts, 0, 2, 1, 10, preferred=True)
     result = case.ledger().placement.place([case.request(Profile.EXACT)])
