@@ -1,4 +1,4 @@
-"""Converts settings into the controllers' options. Pure; `app` calls it."""
+"""Converts settings into the controllers' options. Pure."""
 
 from __future__ import annotations
 

@@ -1,14 +1,21 @@
 """The dashboard: a fourth process with read-only rights, off by default; also `stowage dashboard` on this machine.
 
-app.py                     assembles it for a cluster, or for this machine's user
-server.py                  HTTP: authentication, static files, dispatch, the stream of changes; stream.py: its clients
-routes.py                  the table of routes; answers.py: their models; openapi.py: their document
-tools.py                   the routes as tools of MCP; mcp_server.py: their server, by the SDK; mcp_endpoint.py: over HTTP
-viewer.py                  what a user may see, by the cluster's own rights
-dashboard.py               what can be asked; queues.py, rows.py, host_answers.py: the answers
-cluster.py                 informers, ledger and queues, kept as the controller keeps them
-trees.py, tree.py          the trees of flavors in columns; placements.py: what runs where
-questions.py               explanations and what-if, in a forked copy of the process
-asgi.py                    an ASGI application, as the SDK is one, behind aiohttp
-page/, static/             the page's sources (TypeScript), and its built files
+app                      assembles it for a cluster, or for this machine's user
+viewer                   what a user may see, by the cluster's own rights
+dashboard                what can be asked; the answers are in the next four
+queues, rows             queues and cohorts; workloads as rows of a list
+host_answers, questions  hosts; explanations and what-if
+cluster                  informers, ledger and queues, kept as the controller keeps them
+trees, tree              the trees of flavors in columns
+placements, leaving      what runs where; places that workloads are leaving
+server, stream           HTTP: authentication, dispatch; the stream of changes
+unread                   bounds the answers that clients have not read yet
+static_files             the built page
+routes, answers          the table of routes; their models
+openapi, encoding        the document of the routes; answers as JSON
+tools                    the routes as tools of MCP
+mcp_server               their server, by the SDK
+mcp_endpoint, asgi       the same over HTTP; an ASGI application behind aiohttp
+
+page/ has the sources of the page (TypeScript), static/ its built files.
 """

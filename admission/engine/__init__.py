@@ -1,1 +1,23 @@
-"""The pure engine: values in, decisions out. No IO, no clock, no log; time comes in as `now`, ties break by name."""
+"""The pure engine: values in, decisions out. No IO, no clock, no log; time comes in as `now`, ties break by name.
+
+model/                the inputs as frozen values
+convert/              API objects to these values
+decision, reasons     the outputs: Admit, Preempt, Wait, Evict, Reject; the reasons of a wait
+ledger/               what is used and held: nodes, usage and admissions
+journal               the inverse operations that roll it back
+scheduler_state       ledger and pending queues, which each event updates
+quota/                the cohort tree and its arithmetic
+queue/                the pending workloads
+flavors/              the flavor of each pod set
+topology/             placement on the tree
+preemption/           the workloads to evict
+cycle/                the admission cycle
+requests              the placement requests of a workload at present
+spare_quota           places for pods and spare hosts for which there is quota too
+topology_relaxation   relaxation of a required level with time
+advance_reservations  the nodes of advance reservations
+moves/                running workloads that go to other places
+forecast/             when a waiting workload starts
+explain/              why a workload waits
+listed, pauses        names in a sentence; the pause of a long computation
+"""

@@ -1,6 +1,10 @@
-"""An HTTPS server that untrusted clients may reach: the webhook and the visibility API use it.
+"""An HTTPS server that untrusted clients may reach: webhook, visibility API and dashboard use it.
 
-Modules: connections (listens and bounds what a client may hold; start here), connection_limits, handshakes (TLS handshakes one
-at a time), tls (a certificate that is replaced while the server runs), certificates (stores, publishes and reloads it),
-certificate_authority (plans rotations; pure).
+connections             listens, and bounds what a client may hold: start here
+connection_limits       these bounds
+handshakes              TLS handshakes, one at a time
+tls                     a certificate that is replaced while the server runs
+certificates            stores, publishes and reloads it
+certificate_authority   plans its rotation
+metrics                 metrics of servers with a certificate
 """

@@ -3,6 +3,9 @@
 An aggregated API (`visibility.kueue.x-k8s.io`, v1beta1 and v1beta2): the API server forwards requests over TLS and names their
 user in headers. Off by default; `config/visibility` installs it, the controller process serves it.
 
-Modules: api_documents (discovery and OpenAPI), pending (positions; pure), front_proxy (whose requests these are), server
-(HTTPS), app (assembles them; called by admission.app).
+app             assembles it from the controller's parts
+server          HTTPS
+front_proxy     whose requests these are
+pending         the positions
+api_documents   discovery and OpenAPI
 """

@@ -1,7 +1,7 @@
 """Sakkara's ConfigMaps in a world: which describe trees, which describe groups, and their errors.
 
 The controllers interpret them (controllers/watch/sakkara_trees.py, controllers/pods/sakkara_groups.py). Called by objects.py,
-builder.py and cluster.py.
+input_objects.py and cluster.py.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """The built-in kinds of the embedded server, and the conversion of a CRD to a served kind.
 
-Defines scope, versions, status subresource, generation, field selectors and rules of a kind. Called by store.py (registry),
-discovery.py and http.py.
+Defines scope, versions, status subresource, generation, field selectors and rules of a kind.
 """
 
 from __future__ import annotations

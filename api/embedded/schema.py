@@ -1,8 +1,7 @@
 """Structural schemas of CRDs: prunes unknown fields, sets defaults, validates.
 
 Checks types, required fields, enums, patterns, bounds, list-map keys and int-or-string, with the real server's messages. CEL
-rules (x-kubernetes-validations) and formats are NOT checked; the suites on the real server test CEL rules. Called by
-change.py; apply.py reads list types.
+rules (x-kubernetes-validations) and formats are NOT checked; the suites on the real server test CEL rules.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The embedded API server as one object: `async with EmbeddedServer() as server: server.url, server.store`.
 
 Combines store, admission and REST API, serves them over TLS (or plain HTTP) on a free loopback port, and writes kubeconfigs.
-Used by the demo, the quick test suites and `simulate`; production code never imports it.
+Used by the demo, the quick test suites and `stowage simulate`; production code never imports it.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The embedded API server without HTTP: kinds, objects, versions, watches; get, list, create, update, patch, delete.
 
-Workers, tests and `simulate` use it directly; HTTP is a thin layer above. All methods are synchronous and belong to one thread.
-Returned objects are shared with the store and must not be changed; objects passed in are copied. Webhooks are not called here:
-`calls.Calls` does the same with them.
+Workers, tests and `stowage simulate` use it directly; HTTP is a thin layer above. All methods are synchronous and belong to one
+thread. Returned objects are shared with the store and must not be changed; objects passed in are copied. Webhooks are not
+called here: `calls.Calls` does the same with them.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Asks the API server what others may do (SubjectAccessReview); identities.py says who they are.
 
 `Access`: whether a token may read a page of a process. The process needs the role `system:auth-delegator` (the component
-config/metricsauth), and a reader of the page a role with `nonResourceURLs: [/metrics]` and the verb `get`. health.py uses it.
+config/metricsauth), and a reader of the page a role with `nonResourceURLs: [/metrics]` and the verb `get`.
 
 `Permissions`: whether a user may do something with a resource: the webhook
 asks about the users of reviews, admission.visibility and the dashboard about those of their APIs. Their roles permit that.

@@ -1,7 +1,7 @@
 """Names of the APIs, of Kueue, other gang schedulers and Stowage, each declared once.
 
-- `labels`: labels, annotations, scheduling gates, finalizers, and names of objects.
-- `conditions`: types of conditions, and the reasons of each.
+labels        labels, annotations, scheduling gates, finalizers, and names of objects
+conditions    types of conditions, and the reasons of each
 """
 
 from api.names.conditions import *  # noqa: F403

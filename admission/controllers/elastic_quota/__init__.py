@@ -1,1 +1,7 @@
-"""Translates elastic quotas into queues of one cohort."""
+"""Translates elastic quotas into queues of one cohort.
+
+quota_controller   reconciles the queues with their translation, and writes the quotas' status
+quotas             the elastic quotas of both API groups, and what all of them share
+translation        the queue of an elastic quota
+resource_quotas    compares an elastic quota with the ResourceQuotas of its namespace
+"""

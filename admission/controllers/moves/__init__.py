@@ -1,9 +1,15 @@
 """Moves running workloads to other places so that a waiting one gets its domain (`controller.moves`).
 
-`move_controller.py` is the entry: it says for which waiting workload to move, and when. `topology_moves.py` does
-so for what a Topology asks for. `planning.py` computes a plan (engine/moves) in turns, and `executor.py` carries it out: it
-takes the places, then writes the moves. `movable.py` knows whether any workload may be moved, `move_log.py` how many were moved
-today, and `places.py` ends the holds of places. `take_over.py` resumes the plans that `unfinished.py` finds in the statuses.
+move_controller   the entry: for which waiting workload to move, and when
+topology_moves    the same for what a Topology asks for
+planning          computes a plan (engine/moves) in turns
+executor          takes the places of a plan, then writes its moves
+movable           whether any workload may be moved at all
+budgets           how many moves the ClusterQueues may still make
+move_log          the moves of the last 24 hours
+places            the places that are held for waiting workloads, and when each hold ends
+take_over         resumes the plans of the previous leader
+unfinished        finds these plans in the statuses
 
 A move is safe however it is interrupted. The new place is charged in the ledger before anything is written, and beside the old
 one: the mover's pods count where they are until they have ended. One write gives the Workload its new assignment and the

@@ -1,11 +1,10 @@
 """Decides whether a node has failed for a workload assigned to it, and which of its pods can no longer start there. Pure.
 
-`nodes` calls it and acts. A deleted node has failed at once. A node that is not ready, or repels the pods by a taint, has
-failed for a workload once none of its pods runs there: while one does, work continues, and the component that evicts pods from
-nodes (Kubernetes itself, after the pods' toleration time) decides when it ends. The places there that have lost their pod are
-moved meanwhile. So the order of events does not matter. Pods
-that were ungated for such a node and not bound can never run and are ended, so that their job creates replacements. Source:
-cluster.md 7.3.
+`node_controller` calls it, and acts. A deleted node has failed at once. A node that is not ready, or repels the pods by a
+taint, has failed for a workload once none of its pods runs there: while one does, work continues, and the component that evicts
+pods from nodes (Kubernetes itself, after the pods' toleration time) decides when it ends. The places there that have lost their
+pod are moved meanwhile. So the order of events does not matter. Pods that were ungated for such a node and not bound can never
+run and are ended, so that their job creates replacements. Source: cluster.md 7.3.
 """
 
 from __future__ import annotations

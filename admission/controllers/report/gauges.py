@@ -1,7 +1,7 @@
 """Computes the gauges of queues and cohorts as pure tables, and sets them.
 
-`queues` calls it with each status. A table holds every series of one object; series of its previous table that are missing now
-(another cohort, a removed flavor, a reason without workloads) are removed, as are all series of a deleted object.
+`queue_status` calls it with each status. A table holds every series of one object; series of its previous table that are
+missing now (another cohort, a removed flavor, a reason without workloads) are removed, as are all series of a deleted object.
 """
 
 from __future__ import annotations

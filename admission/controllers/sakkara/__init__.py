@@ -1,5 +1,15 @@
 """Reads Sakkara's ConfigMaps, which describe node trees and pod groups, and writes the results back to them.
 
-`reporter` reports errors of a ConfigMap; `output` and its neighbours write the results. controllers/watch/sakkara_trees.py
-gives the ledger the trees' levels; pods/sakkara_groups.py and its neighbours turn groups into gangs.
+reporter            reports errors of a ConfigMap
+output_controller   writes the results of groups
+output              computes them
+output_record       their input: the present state and earlier results
+output_status       the status of a group and its message
+output_members      the fields of member pods that they depend on
+output_paths        the tree path of a member
+output_ranks        the ranks of members
+output_times        the scheduler's decision times
+
+controllers/watch/sakkara_trees.py gives the ledger the trees' levels; pods/sakkara_groups.py and its neighbours turn groups
+into gangs.
 """

@@ -1,12 +1,14 @@
 """From the cluster to the engine: informers, projections of what they hold, and the feed of ledger and queues.
 
-cluster_view, feed                    the informers and their copies; what each change means for the engine
-projection, local_copies              the parts of objects that are kept
-affected, workload_conversion         the workloads that a change concerns; Workloads as the engine reads them
-resources, runtime_classes            effective requests of pod templates
-slices, slice_index                   slices of elastic jobs
+cluster_view, feed                           the informers and their copies; what each change means for the engine
+projection, local_copies                     the parts of objects that are kept
+affected, workload_conversion                the workloads that a change concerns; Workloads as the engine reads them
+resources, runtime_classes                   effective requests of pod templates
+slices, slice_index                          slices of elastic jobs
 node_amounts, past_usage, unreserved_usage   sums that grow with each change
-contradictions, sakkara_trees, caches objects that contradict one another, trees in ConfigMaps, and what several packages read
-rounds, in_steps                      long work in small steps
-volumes/, devices/                    volumes and devices of nodes
+contradictions                               terms of a job that contradict its request
+sakkara_trees                                trees that ConfigMaps describe
+caches                                       views that include the controllers' own writes at once
+rounds, in_steps                             long work in small steps
+volumes/, devices/                           volumes and devices of nodes
 """

@@ -1,7 +1,10 @@
 """Converts objects of the API to the engine's values. Pure.
 
-convert_workloads, convert_admissions Workloads and their admissions
-convert_queues, convert_nodes         queues and cohorts; nodes
-convert_moves, convert_advance_reservations   what moves and reservations ask for
-conversion_errors                     errors that name the object and the field
+convert_workloads             Workloads
+convert_admissions            their admissions, in both directions
+convert_queues                ClusterQueues, Cohorts and ResourceFlavors
+convert_nodes                 nodes and bound pods
+convert_moves                 annotations about moves
+convert_advance_reservations  AdvanceReservations
+conversion_errors             errors that name the object and the field
 """

@@ -1,1 +1,30 @@
-"""The admission cycle: which workloads start now, and what reserves, orders or limits their starts."""
+"""The admission cycle: which workloads start now, and what reserves, orders or limits their starts.
+
+cycle                      one cycle, in numbered steps
+decide                     the cycle as the running system makes it
+solve                      searches flavors and domains: the question that every decision asks
+outcomes                   the end of a head's turn: it starts, waits, or reserves
+nominate, nomination       flavors, domains and victims of a head; the same as a value
+fewer_pods                 fewer pods than requested
+head_order, tournament     the order of the heads; the next one under fair sharing
+borrowers, settled_heads   heads that are not searched again before their answer may have changed
+head_hints                 which change could help a head that waits
+kept_quota                 quota that a refused head keeps from borrowers
+reservations               the capacity reservations of one cycle
+repeated_preemption        how often a workload may evict the same victim
+backfill, start_order      backfill; the start reservations before a workload
+projected_ledger, gallop   the ledger as it will be; the search for the first moment that fits
+gangs, gang_fit            GangGroups; whether all members fit at once
+gang_preemption            the victims for a whole group
+group_decisions            the result for a group, as decisions
+late_joiners               late pods of a gang
+elastic, kept_places       growth of an elastic job; its places after it has shrunk
+spare_hosts                spare hosts of running workloads
+flavor_spares              spare hosts of flavors
+held_capacity              what is held for the workloads of each LocalQueue
+held_places                what is held for workloads while others leave these places
+reserved_quota             workloads that draw on their advance reservation
+second_pass                places for pods that lost their node
+placed_requests            the requests of a running workload with its present places
+admission_attempt          whether a workload would be admitted if it were a head
+"""

@@ -2,7 +2,7 @@
 
 A late joiner is a workload of its own, so any domain of the level would satisfy its request. Before it is evaluated it gets the
 path of one of the gang's pods, of its own role if possible, and must be placed in that domain. While the gang has no admission,
-or its node is gone, the request stays as it is. Called by cycle.py.
+or its node is gone, the request stays as it is. Called by outcomes.py.
 """
 
 from __future__ import annotations

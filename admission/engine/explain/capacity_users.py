@@ -1,6 +1,6 @@
 """Determines what uses the capacity of given nodes: admitted workloads by their allocations, and foreign bound pods.
 
-flavor_capacity.py and finishing.py call it. It reads the allocations on one flavor's tree and is built once per explanation,
+Called by flavor_capacity.py and quotas.py. It reads the allocations on one flavor's tree and is built once per explanation,
 since it iterates over all of them.
 """
 

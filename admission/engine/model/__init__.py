@@ -3,9 +3,17 @@
 Everything the engine reads has these types: API objects are parsed once (convert_workloads.py) into integers, tuples and plain
 names. Invalid input raises `api.errors.InvalidObject` (or InvalidQuantity) with the field; the feed turns the error into a
 condition. State is in ledger.py and queue/, results are in decision.py. Import the types from this package, also those of `api`
-that the engine uses unchanged. Modules: `nodes`, `topology` (topology requests and assignments), `level_rule` (placement
-constraints), `queues` (with flavors and cohorts), `workloads`, `moves` (the terms of moves), `advance_reservations`,
-`placement` (requests and options), `events`.
+that the engine uses unchanged.
+
+workloads              Workloads, their pod sets and admissions
+queues                 flavors, ClusterQueues and Cohorts
+nodes                  nodes, bound pods and namespaces
+topology               topology requests and assignments
+level_rule             placement constraints
+placement              placement requests and options
+moves                  the terms of moves
+advance_reservations   advance reservations and their marks on nodes
+events                 the events that the feed passes on
 """
 
 from __future__ import annotations

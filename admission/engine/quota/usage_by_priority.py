@@ -1,7 +1,5 @@
-"""A queue's usage by priority: what evicting all workloads below a priority would release.
-
-preemption/reclaimable.py reads it. The ledger updates it together with the cohort tree, at every change of an admission or of
-an admitted workload's priority. Zeros are not stored.
+"""A queue's usage by priority: what evicting all workloads below a priority would release. The ledger updates it together with
+the cohort tree, at every change of an admission or of an admitted workload's priority. Zeros are not stored.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 The message of a workload that cannot be placed says whether it would fit into an empty cluster, and every cycle asks that
 for every waiting workload. The answer depends only on nodes, foreign pods and flavors, so it is cached until one of them
-changes (`Capacity.base_generation`). Called by ledger.py.
+changes (`Capacity.base_generation`). Called by queries.py.
 """
 
 from __future__ import annotations

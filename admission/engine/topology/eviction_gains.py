@@ -9,7 +9,7 @@ a domain that is short certainly cannot hold the gang.
 
 `gain` bounds the units that one eviction adds after any other evictions: if a row has room for a units (a fraction) and an
 eviction frees b units, at most ceil(b) more fit, since floor(a + b) <= floor(a) + ceil(b). So the sum of gains is an upper
-bound for any set of evictions. Called by ledger.py for the preemption engine.
+bound for any set of evictions. Called by queries.py for the preemption engine.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 A new label can move a node to another rack while pods run on the node. The pods stay, but the pods of a group may then be
 in several domains of their required level, or the pods of a slice in several domains of its level.
 
-Called by ledger.py. Hosts that no tree has are ignored here; replace.py handles failed nodes.
+Called by queries.py. Hosts that no tree has are ignored here; replace.py handles failed nodes.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 Flavors are handled in the order of their names. Within a flavor the groups are placed in the order of the request
 (place_group.py), and each group sees the usage of the groups before it. The first group that cannot be placed ends its
 flavor, and the failure is reported for each of its pod sets. With Profile Exact joint.py then tries other placements of all
-groups together. Called by ledger.py.
+groups together. Called by queries.py.
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ If the tree lacks the domain of any other pod, the replacement fails, since thos
 host in `alive` (a node that is not ready, or was relabelled, while its pods still run): its pods stay. The workload's own
 allocation stays in force meanwhile: its healthy pods use their capacity, and the failed nodes are not in the tree.
 
-Called by ledger.py. The caller selects the nodes and handles a failure.
+Called by queries.py. The caller selects the nodes and handles a failure.
 """
 
 from __future__ import annotations

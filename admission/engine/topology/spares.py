@@ -3,7 +3,7 @@
 A spare host runs none of the workload's pods, is in the domain that the pod set requires, and has capacity for as many of
 the pod set's pods as its fullest host runs. If the places that were found leave no spare hosts, the hosts are chosen first:
 for a domain and a number n of pods, hosts with capacity for n pods are left out, and the pods are placed on the others, at
-most n on each (`chosen_first`). Called by place.py, and by ledger.py for running workloads.
+most n on each (`chosen_first`). Called by place.py, and by queries.py for running workloads.
 
 Theory: hosts with capacity for n pods hold n each then, so it does not matter for the number of pods which of them are spare,
 and only capacities of hosts need to be tried for n: between two of them the hosts hold no less for a larger n.

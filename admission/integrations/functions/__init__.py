@@ -1,5 +1,10 @@
 """Functions that compute the pod sets of jobs whose kind has no path to them, keyed by their name in a JobKind.
 
+base               their interface
+appwrapper         AppWrapper
+sparkapplication   SparkApplication
+trainjob           TrainJob
+
 Pure, except that a function may read objects that the job refers to; `referenced.py` holds these.
 """
 

@@ -1,8 +1,10 @@
 """The rules of each kind.
 
-job, jobset, declared, declared_rules jobs
-pod, deployment, sets, scaled         plain pods; sets whose pods queue
-statefulset, leaderworkerset          the two kinds of sets that are ordered
-queues, flavors, elastic              queues and cohorts; flavors and topologies; elastic quotas
-workloads, workload_status            Workloads
+job, jobset                  batch/v1 Job; JobSet
+declared, declared_rules     kinds that data describes; their rules in the webhook's configuration
+pod, deployment              plain pods; Deployments, whose pods queue
+sets, scaled                 what sets have in common; kinds that a JobKind declares by their scale
+statefulset, leaderworkerset  the two kinds of sets that are ordered
+queues, flavors, elastic     queues and cohorts; flavors and topologies; elastic quotas
+workloads, workload_status   Workloads, and their status
 """

@@ -1,8 +1,8 @@
 """The base class of a kind's rules, and helpers that several kinds use.
 
-A `StorageRules` object belongs to one kind (kinds.py) and has no state; the base class adds no rules. change.py calls it in the
-order default, prepare, check. `default` and `prepare_*` may change the object in place, because nothing else references it yet;
-`check_*` only read.
+A `StorageRules` object belongs to one kind (kinds.py) and has no state; the base class adds no rules. Its methods are called in
+the order default, prepare, check. `default` and `prepare_*` may change the object in place, because nothing else references it
+yet; `check_*` only read.
 """
 
 from __future__ import annotations

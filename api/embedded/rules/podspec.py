@@ -1,6 +1,6 @@
 """Defaults of a PodSpec, for pods and templates of jobs.
 
-Only fields that readers may depend on: policies, grace period, scheduler name. Called by pods.py, jobs.py and jobsets.py.
+Only fields that readers may depend on: policies, grace period, scheduler name. Called by pods.py and jobs.py.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@
     workers.settle()                 # processes all that is due at store.clock()
     await workers.run()              # the same on each change of the store and as time passes, until cancelled
 
-Called by the demo, tests and `simulate`.
+Called by the demo, tests and `stowage simulate`.
 """
 
 from __future__ import annotations

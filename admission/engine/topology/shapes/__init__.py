@@ -1,5 +1,8 @@
-"""Placement constraints (pack, spread, partition, range, factor). shaping.py is the entry point.
+"""Placement constraints (pack, spread, partition, range, factor); model/level_rule.py has the rule of one level.
 
-model/level_rule.py has the rule of one level, domain_kinds the classes of equivalent domains, plans the shares that can be
-best, split the assignment of shares to children, and fallback the answer when the budget is spent.
+shaping        the entry point
+domain_kinds   classes of equivalent domains
+plans          the shares that can be best
+split          assigns shares to children
+fallback       the answer when the budget is spent
 """

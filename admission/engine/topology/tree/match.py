@@ -3,7 +3,7 @@
 Node properties are numbered: each row has the number of its set of taints, and the number of its value for each label key
 that a requirement has named (the first use creates the column). So a requirement is evaluated once per distinct value and
 spread over the rows by numpy; without taints and selectors nothing is computed. The tests and their order are placement.md
-5.3, 5.15.1 and 5.15.9. Called by count.py; updated by tree.py.
+5.3, 5.15.1 and 5.15.9. Updated by tree.py.
 """
 
 from __future__ import annotations
