@@ -1,10 +1,11 @@
-"""docs/architecture.md names files, classes and functions that exist."""
+"""docs/architecture.md names files, classes and functions that exist, the rooms as they are, and limits that hold."""
 
 from __future__ import annotations
 
 import ast
 import re
 import sys
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
@@ -42,10 +43,17 @@ def defined(tree: ast.Module) -> set[str]:
 
 
 @cache
+def modules() -> dict[Path, tuple[int, ast.Module]]:
+    """The lines and the tree of each module of the product."""
+    files = [file for top in ("admission", "api", "ungater") for file in (PROJECT / top).rglob("*.py")]
+    texts = {file: file.read_text() for file in files}
+    return {file: (len(text.splitlines()), ast.parse(text)) for file, text in texts.items()}
+
+
+@cache
 def everything() -> frozenset[str]:
     """All that the product defines."""
-    files = [file for top in ("admission", "api", "ungater") for file in (PROJECT / top).rglob("*.py")]
-    return frozenset(name for file in files for name in defined(ast.parse(file.read_text())))
+    return frozenset(name for _, tree in modules().values() for name in defined(tree))
 
 
 @pytest.mark.parametrize("name", [name for name in NAMES if name not in OTHER_WORDS])
@@ -56,6 +64,35 @@ def test_named_function_exists(name: str) -> None:
 @pytest.mark.parametrize(("name", "file"), PLACED)
 def test_named_function_is_in_its_file(name: str, file: str) -> None:
     assert name in defined(ast.parse((PROJECT / file).read_text()))
+
+
+# ---- rooms and sizes
+
+
+@pytest.mark.parametrize("package", ["admission/controllers", "admission/webhook"])
+def test_the_rooms_of_the_page_are_those_of_the_package(package: str) -> None:
+    table = PAGE.partition(f"| room of `{package}` |")[2].partition("\n\n")[0]
+    rooms = {file.parent.name for file in (PROJECT / package).glob("*/__init__.py")}
+    assert set(re.findall(r"`(\w+)/`", table)) == rooms
+
+
+def limit(what: str) -> int:
+    """A limit of the page's table."""
+    return int(PAGE.partition(f"| {what} | ")[2].partition(" |")[0])
+
+
+def test_no_module_function_or_package_is_larger_than_the_page_says() -> None:
+    lines = {file.relative_to(PROJECT): count for file, (count, _) in modules().items()}
+    assert [f"{file}: {count}" for file, count in lines.items() if count > limit("lines of a module")] == []
+    packages = Counter(file.parent for file in lines)
+    assert [f"{folder}: {count}" for folder, count in packages.items() if count > limit("modules of a package")] == []
+    assert [
+        f"{file.relative_to(PROJECT)}: {node.name}"
+        for file, (_, tree) in modules().items()
+        for node in ast.walk(tree)
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
+        and (node.end_lineno or node.lineno) - node.lineno >= limit("lines of a function, with docstring")
+    ] == []
 
 
 # ---- the order of the walk through a decision
