@@ -362,13 +362,13 @@ class PodParts:
     sets: SetController
 
 
-def plain_pods(shared: Shared, known: GangParts) -> PodParts:
+def plain_pods(shared: Shared, gangs: GangParts) -> PodParts:
     """Builds the controllers of pods that are queued singly, in groups and in sets."""
     views, section = shared.views, shared.settings.controller
     pods = PodController(
         shared.context,
-        known.pods,
-        gangs=known.pod_groups,
+        gangs.pods,
+        gangs=gangs.pod_groups,
         claim_problem=views.volumes.claim_problem,
         workers=section.pod_writes,
         at_once=section.pod_writes,
@@ -376,28 +376,28 @@ def plain_pods(shared: Shared, known: GangParts) -> PodParts:
     of_kind = {
         kind.framework: OptionalInformer(shared.kube, kind.resource, label_selector=QUEUE_NAME_LABEL) for kind in SETS
     }
-    sets = SetController(shared.context, of_kind, known.pods, at_once=section.writes)
+    sets = SetController(shared.context, of_kind, gangs.pods, at_once=section.writes)
     views.namespaces.add_handler(
         lambda change: pods.namespace_changed(change.key, exists=change.type is not ChangeType.DELETED)
     )
     views.namespaces.add_handler(lambda change: sets.namespace_changed(change.key))
     pod_groups = PodGroupController(
-        shared.writer, known.pods, known.pod_groups, views.workloads, claim_problem=views.volumes.claim_problem
+        shared.writer, gangs.pods, gangs.pod_groups, views.workloads, claim_problem=views.volumes.claim_problem
     )
     part = ProcessPart(
-        (*known.informers, *of_kind.values()),
+        (*gangs.informers, *of_kind.values()),
         (
             ("pods", pods.run),
             ("sets of pods", sets.run),
             ("pod groups", pod_groups.run),
             ("gang groups", GangGroupController(shared.writer, views.workloads).run),
-            ("queues of gangs", FreeQueueController(shared.writer, known.pods, views).run),
+            ("queues of gangs", FreeQueueController(shared.writer, gangs.pods, views).run),
         ),
     )
     return PodParts(part, sets)
 
 
-def dialects(shared: Shared, known: GangParts, decides: Deciding) -> ProcessPart:
+def dialects(shared: Shared, gangs: GangParts, decides: Deciding) -> ProcessPart:
     """Builds the controllers of elastic quotas and of the results of Sakkara's groups."""
     views = shared.views
     quotas = {kind: OptionalInformer(shared.kube, kind) for kind in (ELASTIC_QUOTAS, SIGS_ELASTIC_QUOTAS)}
@@ -407,10 +407,10 @@ def dialects(shared: Shared, known: GangParts, decides: Deciding) -> ProcessPart
     members: Informer[MemberPod] = Informer(shared.kube, PODS, read_member, label_selector=SAKKARA_GROUP_NAME)
     results = ResultController(
         shared.writer,
-        known.maps,
-        known.described,
+        gangs.maps,
+        gangs.described,
         members,
-        known.pods,
+        gangs.pods,
         views.workloads,
         TreePaths(decides.ledger, views.nodes),
         decides.times,
@@ -420,7 +420,7 @@ def dialects(shared: Shared, known: GangParts, decides: Deciding) -> ProcessPart
         (*quotas.values(), hard, members),
         (
             ("elastic quotas", elastic.run),
-            ("Sakkara's ConfigMaps", Reporter(views, known.described, shared.recorder).run),
+            ("Sakkara's ConfigMaps", Reporter(views, gangs.described, shared.recorder).run),
             ("results of groups", results.run),
         ),
     )

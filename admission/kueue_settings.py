@@ -24,15 +24,15 @@ _TEN_YEARS = 315_360_000
 _NOT_PLAIN: Final = re.compile(r"[^!-~]|_")
 
 
-def _seconds(given: Any) -> Any:
+def _seconds(value: Any) -> Any:
     """Converts a number of seconds or a Go duration (90s, 10m, 1h30m) to seconds. Raises ValueError."""
-    if not isinstance(given, str):
-        return given
+    if not isinstance(value, str):
+        return value
     try:
         # float() also reads digits of other scripts, blanks and underscores
-        return duration.seconds(given) if _NOT_PLAIN.search(given) else float(given)
+        return duration.seconds(value) if _NOT_PLAIN.search(value) else float(value)
     except ValueError:
-        return duration.seconds(given)
+        return duration.seconds(value)
 
 
 def _ip_address(text: str) -> str:
@@ -139,11 +139,11 @@ class FairSharingSection(Section):
 
     @field_validator("preemption_strategies")
     @classmethod
-    def _known_order(cls, given: tuple[FairStrategy, ...]) -> tuple[FairStrategy, ...]:
+    def _known_order(cls, strategies: tuple[FairStrategy, ...]) -> tuple[FairStrategy, ...]:
         both = tuple(FairStrategy)
-        if given not in ((), both[:1], both[1:], both):
+        if strategies not in ((), both[:1], both[1:], both):
             raise ValueError(f"must be one of {both[0]}, {both[1]}, or both in that order")
-        return given
+        return strategies
 
     @model_validator(mode="after")
     def _enabled_gates(self) -> Self:
@@ -194,15 +194,15 @@ class TransformationSection(Section):
 
     @field_validator("outputs")
     @classmethod
-    def _amounts(cls, given: dict[str, str | int | float]) -> dict[str, str | int | float]:
-        for name, amount in given.items():
+    def _amounts(cls, amounts: dict[str, str | int | float]) -> dict[str, str | int | float]:
+        for name, amount in amounts.items():
             try:
                 negative = parse(amount) < 0
             except InvalidQuantity as bad:
                 raise ValueError(f"{name}: {amount!r}: {bad.allowed}") from None
             if negative:
                 raise ValueError(f"{name}: {amount!r}: must not be negative")
-        return given
+        return amounts
 
     def transformation(self) -> Transformation:
         """Returns the engine's transformation. Outputs are per whole unit of the input; cpu counts in milli-units."""
@@ -226,12 +226,12 @@ class ResourcesSection(Section):
 
     @field_validator("transformations")
     @classmethod
-    def _once(cls, given: tuple[TransformationSection, ...]) -> tuple[TransformationSection, ...]:
-        inputs = [each.input for each in given]
+    def _once(cls, transformations: tuple[TransformationSection, ...]) -> tuple[TransformationSection, ...]:
+        inputs = [each.input for each in transformations]
         twice = sorted({name for name in inputs if inputs.count(name) > 1})
         if twice:
             raise ValueError(f"only one transformation for each input, there are more for {', '.join(twice)}")
-        return given
+        return transformations
 
     def rules(self) -> ResourceRules:
         """Returns the engine's rules."""

@@ -269,15 +269,15 @@ class AdmissionSettings(Environment):
 
     @field_validator("managed_jobs_namespace_selector")
     @classmethod
-    def _without_the_system(cls, given: SelectorSection | None, info: ValidationInfo) -> SelectorSection | None:
+    def _without_the_system(cls, section: SelectorSection | None, info: ValidationInfo) -> SelectorSection | None:
         """Pods of the control plane and of Stowage itself must not wait for Stowage; Kueue refuses such a selector too."""
-        selector = None if given is None else given.model_dump(by_alias=True)
+        selector = None if section is None else section.model_dump(by_alias=True)
         for name in ("kube-system", info.data["namespace"]):
             if matches(selector, {NAMESPACE_NAME_LABEL: name}):
                 raise ValueError(
                     f"must not select the namespace {name}: exclude it by its label {NAMESPACE_NAME_LABEL}"
                 )
-        return given
+        return section
 
     @property
     def managed_namespaces(self) -> Mapping[str, Any]:

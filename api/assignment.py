@@ -217,9 +217,11 @@ def _common_suffix(values: Sequence[str]) -> str:
     return suffix
 
 
-def _shared(one: str, other: str) -> str:
-    length = next((i for i, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
-    return one[:length]
+def _shared(first: str, second: str) -> str:
+    length = next(
+        (i for i, (a, b) in enumerate(zip(first, second, strict=False)) if a != b), min(len(first), len(second))
+    )
+    return first[:length]
 
 
 # ---- runs of one prefix
@@ -329,6 +331,6 @@ def _unfold_counts(counts: PodCounts, size: int, field: str) -> Sequence[int]:
     return own
 
 
-def _check_length(given: int, wanted: int, field: str) -> None:
-    if given != wanted:
-        raise InvalidObject(field, given, f"must have one item per domain, domainCount is {wanted}")
+def _check_length(items: int, wanted: int, field: str) -> None:
+    if items != wanted:
+        raise InvalidObject(field, items, f"must have one item per domain, domainCount is {wanted}")

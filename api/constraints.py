@@ -81,11 +81,17 @@ def contradictions(
     return found + [fault for one, other in combinations(constraints, 2) for fault in _same_level(one, other)]
 
 
-def _contradiction(given: PlacementConstraint, pods: int | None, pod_set: str) -> Iterator[InvalidConstraint]:
-    at, parts, least, most, factor = given.level, given.partitions, given.min, given.max, given.factor
-    if parts is not None and given.type != "spread":
+def _contradiction(constraint: PlacementConstraint, pods: int | None, pod_set: str) -> Iterator[InvalidConstraint]:
+    at, parts, least, most, factor = (
+        constraint.level,
+        constraint.partitions,
+        constraint.min,
+        constraint.max,
+        constraint.factor,
+    )
+    if parts is not None and constraint.type != "spread":
         yield InvalidConstraint(
-            (at, "partitions"), parts, f'contradicts type "{given.type}": only "spread" has partitions'
+            (at, "partitions"), parts, f'contradicts type "{constraint.type}": only "spread" has partitions'
         )
     if parts is not None and pods is not None and parts > pods:
         yield InvalidConstraint(
@@ -98,11 +104,11 @@ def _contradiction(given: PlacementConstraint, pods: int | None, pod_set: str) -
         yield InvalidConstraint((at, "factor"), factor, f"contradicts {rank}: no count in that range is a multiple")
 
 
-def _same_level(one: PlacementConstraint, other: PlacementConstraint) -> Iterator[InvalidConstraint]:
+def _same_level(first: PlacementConstraint, second: PlacementConstraint) -> Iterator[InvalidConstraint]:
     """Yields an error if one constraint names a level by its label and the other by the label's last part."""
-    label, name = sorted((one.level, other.level), key=len, reverse=True)
+    label, name = sorted((first.level, second.level), key=len, reverse=True)
     if "/" not in name and label.rpartition("/")[2] == name:
-        yield InvalidConstraint((other.level,), other.level, f'names the same level as "{one.level}"')
+        yield InvalidConstraint((second.level,), second.level, f'names the same level as "{first.level}"')
 
 
 # ---- the JSON
@@ -112,22 +118,22 @@ class _Pairs(list[tuple[str, Any]]):
     """The entries of a JSON object in order, including duplicate keys."""
 
 
-def _kind(given: Any) -> str:
+def _kind(value: Any) -> str:
     kinds = {type(None): "null", bool: "a boolean", str: "a string", list: "an array"}
-    return kinds.get(type(given), "a number")
+    return kinds.get(type(value), "a number")
 
 
-def _twice(at: tuple[str, ...], given: _Pairs) -> Iterator[InvalidConstraint]:
+def _twice(at: tuple[str, ...], pairs: _Pairs) -> Iterator[InvalidConstraint]:
     seen: set[str] = set()
-    for key, _ in given:
+    for key, _ in pairs:
         if key in seen:
             yield InvalidConstraint((*at, key), key, "appears twice")
         seen.add(key)
 
 
-def _count(given: _Pairs) -> Iterator[InvalidConstraint]:
-    if not 1 <= len(given) <= MAX_CONSTRAINTS:
-        yield InvalidConstraint((), len(given), f"must have from 1 to {MAX_CONSTRAINTS} levels")
+def _count(levels: _Pairs) -> Iterator[InvalidConstraint]:
+    if not 1 <= len(levels) <= MAX_CONSTRAINTS:
+        yield InvalidConstraint((), len(levels), f"must have from 1 to {MAX_CONSTRAINTS} levels")
 
 
 def _one(level: str, words: Any) -> Iterator[InvalidConstraint]:

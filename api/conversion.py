@@ -239,9 +239,9 @@ def _compact(plain: Any) -> Wire:
     return assignment.encode(levels, domains).to_wire()
 
 
-def _plain(found: TopologyAssignment) -> Wire:
-    domains = [{"values": list(values), "count": count} for values, count in assignment.decode(found)]
-    return {"levels": list(found.levels), "domains": domains}
+def _plain(compact: TopologyAssignment) -> Wire:
+    domains = [{"values": list(values), "count": count} for values, count in assignment.decode(compact)]
+    return {"levels": list(compact.levels), "domains": domains}
 
 
 _UP: Final[Mapping[tuple[str, str], Change]] = {

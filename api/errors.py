@@ -32,9 +32,9 @@ class StowageError(Exception):
 class InvalidObject(StowageError):
     """Bad input. `field` is a path such as `spec.levels[2].nodeLabel`; `given` is its value, `allowed` what is valid."""
 
-    def __init__(self, field: str, given: object, allowed: str, obj: str = "") -> None:
-        self.field, self.given, self.allowed, self.obj = field, given, allowed, obj
-        super().__init__(f"{obj + ': ' if obj else ''}{field}: {_REPR.repr(given)}: {allowed}")
+    def __init__(self, field: str, value: object, allowed: str, obj: str = "") -> None:
+        self.field, self.given, self.allowed, self.obj = field, value, allowed, obj
+        super().__init__(f"{obj + ': ' if obj else ''}{field}: {_REPR.repr(value)}: {allowed}")
 
 
 _REPR = reprlib.Repr()

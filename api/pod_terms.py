@@ -81,7 +81,7 @@ class PodTerm:
         required = [one for one in self.selector or () if one.operator == "In"]
         if not required:
             return None
-        least = min(required, key=lambda one: len(one.values))
+        least = min(required, key=lambda requirement: len(requirement.values))
         return [(least.key, value) for value in least.values]
 
 
@@ -181,17 +181,19 @@ def keys_of(facts: PodFacts) -> frozenset[str]:
     return frozenset(one.key for term in terms for one in term.selector or ())
 
 
-def _spread(one: SpreadConstraint, facts: PodFacts) -> SpreadTerm:
-    if one.node_affinity_policy == "Ignore":
+def _spread(constraint: SpreadConstraint, facts: PodFacts) -> SpreadTerm:
+    if constraint.node_affinity_policy == "Ignore":
         raise TooLarge("with nodeAffinityPolicy Ignore is not counted, so its pods might never be bound")
-    labels, selector = dict(facts.labels), _selector(one.label_selector)
-    added = [SelectorRequirement(key, "In", (labels[key],)) for key in one.match_label_keys if key in labels]
+    labels, selector = dict(facts.labels), _selector(constraint.label_selector)
+    added = [SelectorRequirement(key, "In", (labels[key],)) for key in constraint.match_label_keys if key in labels]
     term = PodTerm(
-        key=one.topology_key,
+        key=constraint.topology_key,
         selector=None if selector is None else _canonical([*selector, *added]),
         namespaces=(facts.namespace,),
     )
-    return SpreadTerm(term, max(1, one.max_skew), one.min_domains or 1, taints=one.node_taints_policy == "Honor")
+    return SpreadTerm(
+        term, max(1, constraint.max_skew), constraint.min_domains or 1, taints=constraint.node_taints_policy == "Honor"
+    )
 
 
 def _joined(terms: Sequence[PodTerm]) -> tuple[PodTerm, ...]:
@@ -273,27 +275,30 @@ def _term(term: PodAffinityTerm, namespace: str, labels: Mapping[str, str]) -> P
     )
 
 
-def _selector(given: Mapping[str, Any] | None) -> Selector | None:
-    if given is None:
+def _selector(label_selector: Mapping[str, Any] | None) -> Selector | None:
+    if label_selector is None:
         return None
     found = [
-        SelectorRequirement(str(key), "In", (str(value),)) for key, value in (given.get("matchLabels") or {}).items()
+        SelectorRequirement(str(key), "In", (str(value),))
+        for key, value in (label_selector.get("matchLabels") or {}).items()
     ]
-    found += map(_requirement, given.get("matchExpressions") or ())
+    found += map(_requirement, label_selector.get("matchExpressions") or ())
     return _canonical(found)
 
 
-def _requirement(given: Mapping[str, Any]) -> SelectorRequirement:
-    values, operator = given.get("values") or (), given["operator"]
+def _requirement(expression: Mapping[str, Any]) -> SelectorRequirement:
+    values, operator = expression.get("values") or (), expression["operator"]
     if operator not in _OPERATORS:
         raise TooLarge(f"has the operator {str(operator)[:20]}; allowed are {', '.join(_OPERATORS)}")
     if len(values) > _MOST_VALUES:
         raise TooLarge(f"has {len(values)} values for one key; at most {_MOST_VALUES} are counted")
-    return SelectorRequirement(str(given["key"]), operator, tuple(sorted({str(value) for value in values})))
+    return SelectorRequirement(str(expression["key"]), operator, tuple(sorted({str(value) for value in values})))
 
 
-def _canonical(found: Sequence[SelectorRequirement]) -> Selector:
+def _canonical(requirements: Sequence[SelectorRequirement]) -> Selector:
     """Returns the same selector for the same requirements in any order. Raises TooLarge."""
-    if len(found) > _MOST:
-        raise TooLarge(f"has {len(found)} expressions; at most {_MOST} are counted")
-    return tuple(sorted(set(found), key=lambda one: (one.key, one.operator, one.values)))
+    if len(requirements) > _MOST:
+        raise TooLarge(f"has {len(requirements)} expressions; at most {_MOST} are counted")
+    return tuple(
+        sorted(set(requirements), key=lambda requirement: (requirement.key, requirement.operator, requirement.values))
+    )

@@ -241,5 +241,5 @@ def _group(annotations: Mapping[str, str]) -> dict[str, str]:
     return {"pod_set_group_name": name} if name is not None and grouped else {}
 
 
-def _unreadable(key: str, given: str, problem: str) -> InvalidObject:
-    return InvalidObject(f"metadata.annotations[{key}]", given, problem)
+def _unreadable(key: str, text: str, problem: str) -> InvalidObject:
+    return InvalidObject(f"metadata.annotations[{key}]", text, problem)

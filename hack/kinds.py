@@ -123,9 +123,9 @@ def _named(entries: str, name: str) -> str:
     return re.sub(r"- name: ([mv])jobset", rf"- name: \1{name}", entries)
 
 
-def _with_rules(found: re.Match[str]) -> str:
+def _with_rules(match: re.Match[str]) -> str:
     """Returns a rule for each group and version, with the operations of the matched rule."""
-    operations = re.search(r"operations: \[.*\]", found.group(0))
+    operations = re.search(r"operations: \[.*\]", match.group(0))
     kinds: dict[tuple[str, str], list[str]] = {}
     for adapter in DECLARED:
         kinds.setdefault((adapter.resource.group, adapter.resource.version), []).append(adapter.resource.plural)

@@ -120,8 +120,8 @@ def pytest_configure(config: pytest.Config) -> None:
     setattr(ConjectureRunner, "test_function", runs)  # noqa: B010
 
 
-def _write(found: dict[str, Yield], into: Path) -> None:
-    into.write_text(json.dumps({name: asdict(each) for name, each in found.items()}))
+def _write(yields: dict[str, Yield], into: Path) -> None:
+    into.write_text(json.dumps({name: asdict(each) for name, each in yields.items()}))
 
 
 def measure(paths: Iterable[str], times: int, seed: int) -> dict[str, Yield]:

@@ -13,21 +13,21 @@ from api.kube.client import Kube
 from api.kube.settings import ClientSettings
 
 
-def kubeconfig(given: Path | None) -> Path | None:
+def kubeconfig(path: Path | None) -> Path | None:
     """Returns the kubeconfig to use, or None for the pod's ServiceAccount."""
-    if given is not None:
-        return given
+    if path is not None:
+        return path
     if named := os.environ.get("KUBECONFIG", ""):
         return Path(named.split(os.pathsep)[0])
     home = Path.home() / ".kube" / "config"
     return home if home.exists() else None
 
 
-def own_namespace(given: Path | None, context: str | None = None) -> str:
+def own_namespace(path: Path | None, context: str | None = None) -> str:
     """Returns the namespace of the kubeconfig's context, as kubectl uses it; `default` if it names none."""
     from kubernetes_asyncio.config import list_kube_config_contexts
 
-    file = kubeconfig(given)
+    file = kubeconfig(path)
     if file is None:
         return _own(_OF_POD)
     every, current = list_kube_config_contexts(config_file=str(file))
@@ -48,11 +48,11 @@ class NoCluster(StowageError):
     """No kubeconfig or ServiceAccount was found, or it is unusable; the message lists what was tried."""
 
 
-async def connect(given: Path | None = None, context: str | None = None) -> Kube:
+async def connect(path: Path | None = None, context: str | None = None) -> Kube:
     """Returns a client to use with `async with`. Raises NoCluster."""
     from kubernetes_asyncio.config import ConfigException
 
-    file = kubeconfig(given)
+    file = kubeconfig(path)
     if file is None and _IN_POD not in os.environ:
         raise NoCluster(
             "no cluster: --kubeconfig, KUBECONFIG and ~/.kube/config name no kubeconfig, and this is not a pod"

@@ -78,7 +78,7 @@ async def _tell(dashboard: Dashboard, kube: PartialKube, out: Console) -> None:
 
 def _refused(kube: PartialKube) -> str:
     """Returns what is not shown, empty if the user may list all."""
-    kinds = sorted(kube.refused, key=lambda one: one.plural)
+    kinds = sorted(kube.refused, key=lambda resource: resource.plural)
     part = [f"{one.plural} (shown are those of {scope})" for one in kinds if (scope := kube.scope(one))]
     none = [one.plural for one in kinds if not kube.scope(one)]
     return f"you may not list {', '.join(none + part)}" if kinds else ""

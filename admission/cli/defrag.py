@@ -87,9 +87,9 @@ def run(arguments: DefragArguments, rules: WorldRules, out: Console | None = Non
     return _applied(arguments, found, err) if arguments.apply else PLANNED
 
 
-def _applied(arguments: DefragArguments, found: Sequence[Defragmentation], err: Console) -> int:
+def _applied(arguments: DefragArguments, results: Sequence[Defragmentation], err: Console) -> int:
     """Has the first plan made, and prints each step to `err`, so that JSON stays JSON."""
-    made = next((one.result for one in found if isinstance(one.result, MovePlan)), None)
+    made = next((one.result for one in results if isinstance(one.result, MovePlan)), None)
     if made is None:
         _line(err, "nothing was moved: there is no plan", "yellow")
         return NOT_MADE
@@ -149,8 +149,8 @@ def _planned(arguments: DefragArguments, world: World, added: Sequence[str]) -> 
 # ---- output
 
 
-def _print(one: Defragmentation, world: World, out: Console) -> None:
-    result, target = one.result, plain(one.target)
+def _print(defragmentation: Defragmentation, world: World, out: Console) -> None:
+    result, target = defragmentation.result, plain(defragmentation.target)
     if isinstance(result, NoPlan):
         _line(out, f"{target}: no moves: {plain(result.message)}", "yellow")
         for why, count in sorted(result.stays.items(), key=lambda each: (-each[1], each[0])):
@@ -162,7 +162,7 @@ def _print(one: Defragmentation, world: World, out: Console) -> None:
     if result.admission is not None:
         _line(out, f"its place: {plain(tables.where(result.admission, world.ledger))}")
     _line(out, f"work lost: {result.cost} device-seconds; {_proof(result.certificate)}")
-    for room in one.rooms:
+    for room in defragmentation.rooms:
         out.print(_gangs(room))
         out.print(_tree(room, after=False))
         out.print(_tree(room, after=True))
@@ -220,7 +220,7 @@ def _label(domain: DomainRoom, resource: str, *, after: bool) -> str:
     return plain(f"{domain.path[-1]}  {amounts}") + changed
 
 
-def _wire(one: Defragmentation) -> dict[str, Any]:
-    kind = "plan" if isinstance(one.result, MovePlan) else "noPlan"
-    result = msgspec.to_builtins(one.result)
-    return {"target": one.target, kind: result, "rooms": msgspec.to_builtins(one.rooms)}
+def _wire(defragmentation: Defragmentation) -> dict[str, Any]:
+    kind = "plan" if isinstance(defragmentation.result, MovePlan) else "noPlan"
+    result = msgspec.to_builtins(defragmentation.result)
+    return {"target": defragmentation.target, kind: result, "rooms": msgspec.to_builtins(defragmentation.rooms)}

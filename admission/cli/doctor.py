@@ -111,9 +111,9 @@ def _print(report: Report, out: Console, most: int) -> None:
         out.print(Text(note, style="yellow"), soft_wrap=True)
 
 
-def _print_finding(found: Finding, out: Console) -> None:
-    out.print(Text(f"  {found.object} {found.what}"), soft_wrap=True)
-    out.print(Text(f"    {found.command}", style="cyan"), soft_wrap=True)
+def _print_finding(finding: Finding, out: Console) -> None:
+    out.print(Text(f"  {finding.object} {finding.what}"), soft_wrap=True)
+    out.print(Text(f"    {finding.command}", style="cyan"), soft_wrap=True)
 
 
 def _verdict(arguments: DoctorArguments, report: Report) -> str:

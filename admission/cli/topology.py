@@ -138,14 +138,14 @@ def plain_line(line: str) -> str:
     return f"{' ' * (len(line) - len(line.lstrip()))}{plain(line)}"
 
 
-def _manifests(arguments: InitArguments, made: Plan) -> list[dict[str, Any]]:
+def _manifests(arguments: InitArguments, plan: Plan) -> list[dict[str, Any]]:
     if arguments.topology_only:
-        return made.topology_objects()[:1]
-    return [*made.topology_objects(), *made.flavor_objects()]
+        return plan.topology_objects()[:1]
+    return [*plan.topology_objects(), *plan.flavor_objects()]
 
 
-def _node_labels(arguments: InitArguments, made: Plan) -> Sequence[MissingLabel]:
-    return made.labels if arguments.label_nodes and not arguments.topology_only else ()
+def _node_labels(arguments: InitArguments, plan: Plan) -> Sequence[MissingLabel]:
+    return plan.labels if arguments.label_nodes and not arguments.topology_only else ()
 
 
 def _from_files(files: Sequence[Path]) -> list[LabelledNode]:
@@ -154,8 +154,8 @@ def _from_files(files: Sequence[Path]) -> list[LabelledNode]:
     return [LabelledNode(str(meta.get("name") or ""), _labels(meta.get("labels"))) for meta in found]
 
 
-def _labels(given: Any) -> dict[str, str]:
-    return {str(key): str(value) for key, value in given.items()} if isinstance(given, dict) else {}
+def _labels(labels: Any) -> dict[str, str]:
+    return {str(key): str(value) for key, value in labels.items()} if isinstance(labels, dict) else {}
 
 
 async def _from_cluster(kube: Kube) -> list[LabelledNode]:
@@ -170,14 +170,14 @@ async def _from_cluster(kube: Kube) -> list[LabelledNode]:
             return found
 
 
-async def _write(kube: Kube, arguments: InitArguments, made: Plan, out: Console) -> None:
+async def _write(kube: Kube, arguments: InitArguments, plan: Plan, out: Console) -> None:
     """Applies the objects, and the labels of nodes that lack a level. Raises StowageError."""
     kinds = {TOPOLOGIES.kind: TOPOLOGIES, RESOURCE_FLAVORS.kind: RESOURCE_FLAVORS}
-    for obj in _manifests(arguments, made):
+    for obj in _manifests(arguments, plan):
         name = obj["metadata"]["name"]
         await kube.patch(kinds[obj["kind"]], name, obj, kind=PatchKind.APPLY, field_manager=_MANAGER)
         out.print(f"applied {obj['kind']} {name}", markup=False, highlight=False)
-    for missing in _node_labels(arguments, made):
+    for missing in _node_labels(arguments, plan):
         body = {"metadata": {"labels": {missing.key: missing.value}}}
         await kube.patch(NODES, missing.node, body, kind=PatchKind.MERGE)
         out.print(f"labelled Node {missing.node} {missing.key}={missing.value}", markup=False, highlight=False)

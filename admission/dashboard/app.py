@@ -80,10 +80,11 @@ def authenticating(kube: Kube) -> Authenticate:
     return viewer
 
 
-def follow(group: asyncio.TaskGroup, found: Connected, dashboard: Dashboard) -> list[asyncio.Task[None]]:
+def follow(group: asyncio.TaskGroup, connected: Connected, dashboard: Dashboard) -> list[asyncio.Task[None]]:
     """Starts the tasks that keep the dashboard current."""
     tasks = [
-        group.create_task(informer.run(), name=f"informer {informer.resource.plural}") for informer in found.informers
+        group.create_task(informer.run(), name=f"informer {informer.resource.plural}")
+        for informer in connected.informers
     ]
     return [*tasks, group.create_task(dashboard.run(), name="changes")]
 

@@ -49,9 +49,9 @@ class Refused(Exception):
         self.status, self.error = status, error
 
 
-def bad_request(field: str, given: object, allowed: str) -> Refused:
+def bad_request(field: str, value: object, allowed: str) -> Refused:
     """Returns the refusal of a value: its name, what was given, in bounds, and what is allowed."""
-    return Refused(400, "BadRequest", str(InvalidObject(field, given, allowed)))
+    return Refused(400, "BadRequest", str(InvalidObject(field, value, allowed)))
 
 
 @dataclass(frozen=True, slots=True)

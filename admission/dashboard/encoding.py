@@ -36,6 +36,6 @@ async def encoded(answer: dict[str, Any], most: int | None = None) -> bytes:
     return bytes(found)
 
 
-def _check(found: bytes | bytearray, most: int | None) -> None:
-    if most is not None and len(found) > most:
+def _check(encoded: bytes | bytearray, most: int | None) -> None:
+    if most is not None and len(encoded) > most:
         raise TooLong

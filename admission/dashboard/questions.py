@@ -83,9 +83,9 @@ class Questions:
         async with self._in_turn(share):
             return await asyncio.to_thread(manifests, text)
 
-    async def what_if(self, found: Sequence[Document], share: str) -> dict[str, Any]:
+    async def what_if(self, documents: Sequence[Document], share: str) -> dict[str, Any]:
         """Returns explanations and places of jobs that do not exist. Raises TooBusy and ForkFailed."""
-        answer = await self._computed(share, lambda: self._tried(found))
+        answer = await self._computed(share, lambda: self._tried(documents))
         return answer or {"items": [], "errors": []}
 
     async def _computed(self, share: str, question: Callable[[], dict[str, Any] | None]) -> dict[str, Any] | None:
@@ -120,9 +120,9 @@ class Questions:
         add_states(world, workloads)
         return world
 
-    def _tried(self, found: Sequence[Document]) -> dict[str, Any]:
+    def _tried(self, documents: Sequence[Document]) -> dict[str, Any]:
         world = self._world()
-        added = add_jobs(world, self._cluster.objects(), found)
+        added = add_jobs(world, self._cluster.objects(), documents)
         errors = [str(fault) for fault in world.faults]
         explanations = {key: explained(world, key) for key in added if world.workload(key) is not None}
         runs = simulate(world, run_for=0.0, until=0.0).runs if explanations else {}

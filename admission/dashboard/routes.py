@@ -221,11 +221,11 @@ def matched(raw_path: str) -> tuple[list[Route], dict[str, str]]:
     return [], {}
 
 
-def _names(parts: list[str], given: list[str]) -> dict[str, str] | None:
-    if len(parts) != len(given):
+def _names(parts: list[str], segments: list[str]) -> dict[str, str] | None:
+    if len(parts) != len(segments):
         return None
     names = {}
-    for part, value in zip(parts, given, strict=True):
+    for part, value in zip(parts, segments, strict=True):
         if part.startswith("{"):
             if not value:
                 return None

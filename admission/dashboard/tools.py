@@ -47,10 +47,10 @@ class Tool:
         return None if self.route.answer is None else self.route.answer.model_json_schema(mode="serialization")
 
     async def call(
-        self, dashboard: Dashboard, viewer: Viewer, given: Mapping[str, Any]
+        self, dashboard: Dashboard, viewer: Viewer, arguments: Mapping[str, Any]
     ) -> tuple[dict[str, Any], bytes]:
         """Returns the answer, and the same as JSON. Raises Refused; for bad arguments it names the first bad one."""
-        found = checked(self.arguments, dict(given), "the arguments")
+        found = checked(self.arguments, dict(arguments), "the arguments")
         if self.route.body is not None:
             asked = Asked({}, {}, found)
         else:

@@ -240,9 +240,9 @@ def _reserved(records: Sequence[NodeRecord], ledger: Ledger) -> tuple[Reservatio
     return tuple(_shown(one) for one in found[:_RESERVATIONS])
 
 
-def _shown(one: AdvanceReservation) -> Reservation:
+def _shown(reservation: AdvanceReservation) -> Reservation:
     """Returns what is shown of a reservation."""
-    return one.name, rfc3339(one.start), rfc3339(one.end)
+    return reservation.name, rfc3339(reservation.start), rfc3339(reservation.end)
 
 
 def _queue_of(ledger: Ledger, workload: str) -> str:

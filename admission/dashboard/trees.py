@@ -209,9 +209,9 @@ def shown(key: str, queue: str, sees: Sees, *, queues: bool) -> tuple[str, str]:
     return "", queue if queues else ""
 
 
-def shown_reservation(one: Reservation, shows: bool) -> dict[str, str]:
+def shown_reservation(reservation: Reservation, shows: bool) -> dict[str, str]:
     """Returns answers.Reservation, with empty texts unless it `shows`."""
-    name, start, end = one if shows else ("", "", "")
+    name, start, end = reservation if shows else ("", "", "")
     return {"name": name, "start": start, "end": end}
 
 

@@ -23,20 +23,20 @@ class Unread:
         self._sizes: dict[int, tuple[str, int]] = {}
         self._of: Counter[str] = Counter()
 
-    def enter(self, one: int, share: str, size: int) -> None:
-        """Adds the answer to the request `one`. Raises Refused for too many bytes beside what is unread."""
+    def enter(self, request: int, share: str, size: int) -> None:
+        """Adds the answer to the request `request`. Raises Refused for too many bytes beside what is unread."""
         own = self._of[share]
         if own and own + size > MOST_OF_ONE:
             text = f"{share} has not read {own} bytes of earlier answers; read them, or close their connections"
             raise Refused(429, "TooManyRequests", text)
         if self._of.total() + size > MOST and self._sizes:
             raise Refused(503, "Unavailable", "too many answers to all users have not been read")
-        self._sizes[one] = share, size
+        self._sizes[request] = share, size
         self._of[share] += size
 
-    def leave(self, one: int) -> None:
-        """Forgets the answer to the request `one`, if there is any."""
-        share, size = self._sizes.pop(one, ("", 0))
+    def leave(self, request: int) -> None:
+        """Forgets the answer to the request `request`, if there is any."""
+        share, size = self._sizes.pop(request, ("", 0))
         self._of[share] -= size
         if self._of[share] <= 0:
             del self._of[share]

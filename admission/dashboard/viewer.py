@@ -145,8 +145,8 @@ def hide(value: Any, permissions: Permissions, namespaces: Iterable[str], own: s
         return value
     hidden = {name for name in namespaces if not (permissions.sees(name) and permissions.sees_pods(name))}
 
-    def shown(found: re.Match[str]) -> str:
-        namespace, whole = found.group(1), found.group(0)
+    def shown(match: re.Match[str]) -> str:
+        namespace, whole = match.group(1), match.group(0)
         return whole if namespace not in hidden or namespace == own else OTHERS
 
     return _hidden(value, shown)

@@ -22,7 +22,7 @@ async def custom_kinds(kube: Kube, verb: str) -> tuple[list[Resource], list[str]
     found: list[Resource] = []
     silent: list[str] = []
     groups = msgspec.json.decode(await kube.get_path("/apis")).get("groups") or ()
-    for group in sorted((one for one in groups if is_custom(one["name"])), key=lambda one: str(one["name"])):
+    for group in sorted((one for one in groups if is_custom(one["name"])), key=lambda group: str(group["name"])):
         version = group["preferredVersion"]["version"]
         try:
             listed = msgspec.json.decode(await kube.get_path(f"/apis/{group['name']}/{version}"))

@@ -39,9 +39,9 @@ class Followed:
     gap: str = ""
 
 
-async def follow(kube: Kube, pods: Iterable[PodFacts], known: Iterable[Resource]) -> Followed:
+async def follow(kube: Kube, pods: Iterable[PodFacts], resources: Iterable[Resource]) -> Followed:
     """Looks up the controllers of pods that have a label of workloads and name none, level by level."""
-    kinds = {(one.group, one.kind): one for one in (*known, JOBS, STATEFUL_SETS, _REPLICA_SETS)}
+    by_name = {(one.group, one.kind): one for one in (*resources, JOBS, STATEFUL_SETS, _REPLICA_SETS)}
     found, asked, slots = Followed(), 0, asyncio.Semaphore(_AT_ONCE)
     wanted = {
         pod.owner.uid: (pod.namespace, pod.owner)
@@ -55,7 +55,7 @@ async def follow(kube: Kube, pods: Iterable[PodFacts], known: Iterable[Resource]
         if rest:
             found.unfollowed |= {uid for uid, _, _ in rest}
             found.gap = f"only {MOST_OWNERS} were looked up"
-        answers = await asyncio.gather(*(_controller(kube, kinds, *one[1:], found, slots) for one in some))
+        answers = await asyncio.gather(*(_controller(kube, by_name, *one[1:], found, slots) for one in some))
         wanted = {}
         for (uid, namespace, _), above in zip(some, answers, strict=True):
             found.parents[uid] = "" if above is None else above.uid
@@ -69,7 +69,7 @@ async def _controller(
     kinds: Mapping[tuple[str, str], Resource],
     namespace: str,
     owner: Owner,
-    found: Followed,
+    followed: Followed,
     slots: asyncio.Semaphore,
 ) -> Owner | None:
     """Returns the controller of an owner; None if there is none, or if the object has another UID."""
@@ -83,8 +83,8 @@ async def _controller(
     except NotFound:
         return None
     except (ApiError, InvalidObject, ValueError) as failed:
-        found.unfollowed.add(owner.uid)
-        found.gap = f"{resource.plural}.{resource.group}: {' '.join(str(failed).split())}"
+        followed.unfollowed.add(owner.uid)
+        followed.gap = f"{resource.plural}.{resource.group}: {' '.join(str(failed).split())}"
         return None
     if read.metadata.uid != owner.uid:
         return None

@@ -94,19 +94,19 @@ def _gates(deployment: Obj) -> dict[str, Any]:
     return found
 
 
-def _unknown(name: str, given: dict[str, Any]) -> Iterator[Finding]:
+def _unknown(name: str, settings: dict[str, Any]) -> Iterator[Finding]:
     """Yields the settings of Kueue that Stowage does not have or interprets differently."""
-    given = {key: value for key, value in given.items() if key not in _OF_KUEUE_ALONE}
-    integrations = given.get("integrations")
+    settings = {key: value for key, value in settings.items() if key not in _OF_KUEUE_ALONE}
+    integrations = settings.get("integrations")
     if isinstance(integrations, dict) and isinstance(integrations.get("frameworks"), list):
         frameworks = [str(each) for each in integrations["frameworks"]]
-        given["integrations"] = {key: value for key, value in integrations.items() if key != "frameworks"}
+        settings["integrations"] = {key: value for key, value in integrations.items() if key != "frameworks"}
         managed = MANAGED_FRAMEWORKS.split(", ")
         if unmanaged_ones := [each for each in frameworks if each not in managed]:
             what = f"integrations.frameworks: not managed: {listed(unmanaged_ones)}"
             yield Finding(name, what, "# declare these kinds by JobKinds: docs/job-kinds.md")
     try:
-        from_map(AdmissionSettings, given)
+        from_map(AdmissionSettings, settings)
     except ValidationError as bad:
         for error in bad.errors():
             path = ".".join(to_camel(str(part)) if "_" in str(part) else str(part) for part in error["loc"])

@@ -65,10 +65,10 @@ def _name(read: object) -> str:
     return str(read.value) if isinstance(read, Question) else str(getattr(read, "plural", read))
 
 
-def _bounded(found: Finding) -> Finding:
+def _bounded(finding: Finding) -> Finding:
     # a command is for a shell, which quotes keep whole; a remark is for people
-    command = plain(found.command) if found.command.startswith("#") else found.command
-    return Finding(plain(found.object), plain(found.what), command)
+    command = plain(finding.command) if finding.command.startswith("#") else finding.command
+    return Finding(plain(finding.object), plain(finding.what), command)
 
 
 def plain(text: str) -> str:

@@ -174,10 +174,10 @@ def _found(job: Job, entry: DeclaredPodSet, path: str) -> tuple[str, Any]:
     return written((*entry.at, *fields(path))), value_at(entry.value, fields(path))
 
 
-def _whole(job: Job, where: str, found: Any) -> int:
-    if type(found) is not int or not 0 <= found <= MOST_PODS:
-        raise InvalidObject(where, found, f"must be a whole number from 0 to {MOST_PODS}", name_of(job))
-    return found
+def _whole(job: Job, where: str, value: Any) -> int:
+    if type(value) is not int or not 0 <= value <= MOST_PODS:
+        raise InvalidObject(where, value, f"must be a whole number from 0 to {MOST_PODS}", name_of(job))
+    return value
 
 
 def name_of(job: Job) -> str:

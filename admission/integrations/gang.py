@@ -238,11 +238,11 @@ def _default_policy(name: _Field) -> MatchPolicy:
     return MatchPolicy.ONCE_SATISFIED if name[0][0] == ANNOTATIONS else MatchPolicy.WAITING_AND_RUNNING
 
 
-def _groups(own: str, given: Iterable[_Field]) -> tuple[tuple[str, ...], list[InvalidGangField]]:
+def _groups(own: str, fields: Iterable[_Field]) -> tuple[tuple[str, ...], list[InvalidGangField]]:
     """Returns the sorted gang group, including the gang itself; empty if the gang would be its only member."""
     found: tuple[str, ...] = ()
     faults: list[InvalidGangField] = []
-    for each in given:
+    for each in fields:
         listed = _read_list(each[1])
         if listed is None:
             faults.append(_fault(each, _GROUPS_RULE))

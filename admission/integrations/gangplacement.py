@@ -37,9 +37,9 @@ _BLOCKS: Final = (_MAIN, _SLICES, *((key,) for key in _EACH))
 PLACEMENT: Final = frozenset(key for block in _BLOCKS for key in block)
 
 
-def placement_of(given: Annotations) -> dict[str, str]:
+def placement_of(annotations: Annotations) -> dict[str, str]:
     """Returns the placement annotations among these."""
-    return {key: value for key, value in given.items() if key in PLACEMENT}
+    return {key: value for key, value in annotations.items() if key in PLACEMENT}
 
 
 def effective(own: Annotations, group: Annotations) -> dict[str, str]:
@@ -92,10 +92,10 @@ def together(
     return tuple(_joined(pod_set, gang) if pod_set.name in mates else pod_set for pod_set in pod_sets)
 
 
-def alone(given: Annotations) -> dict[str, str]:
+def alone(annotations: Annotations) -> dict[str, str]:
     """Returns the placement annotations that apply to a single late joiner: none of slices, groups or constraints."""
     shapes = (*_SLICES, names.PODSET_GROUP_NAME, names.PLACEMENT_CONSTRAINTS)
-    return {key: value for key, value in given.items() if key not in shapes}
+    return {key: value for key, value in annotations.items() if key not in shapes}
 
 
 def _joined(pod_set: PodSet, gang: str) -> PodSet:

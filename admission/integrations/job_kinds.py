@@ -75,12 +75,14 @@ class JobKinds:
             raise InvalidObject("spec.kind", spec.kind, allowed, f"JobKind {name}")
         return before if before is not None and before.spec == spec else adapter_of(spec)
 
-    def _replace(self, names: list[str], found: Mapping[str, Adapter], problems: Mapping[str, InvalidObject]) -> None:
+    def _replace(
+        self, names: list[str], adapters: Mapping[str, Adapter], problems: Mapping[str, InvalidObject]
+    ) -> None:
         """Puts these adapters and errors in the place of those that the names had."""
         changed = False
         for name in names:
             before = self._adapters.get(name)
-            if before is not None and before is not found.get(name):
+            if before is not None and before is not adapters.get(name):
                 _withdraw(before)
                 del self._adapters[name]
                 changed = True
@@ -90,9 +92,9 @@ class JobKinds:
             if problem is not None:
                 self.problems[name] = problem
                 log.warning("JobKind cannot be used", extra={"job_kind": name, "why": str(problem)})
-            if name in found and name not in self._adapters:
-                _declare(found[name])
-                self._adapters[name] = found[name]
+            if name in adapters and name not in self._adapters:
+                _declare(adapters[name])
+                self._adapters[name] = adapters[name]
                 changed = True
         for callback in self._changed if changed else ():
             callback()

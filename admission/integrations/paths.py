@@ -71,12 +71,12 @@ def not_kept(patch: Mapping[str, Any], obj: Any, at: Location = ()) -> Location 
     return None
 
 
-def _lost(wanted: Any, found: Any, at: Location) -> Location | None:
+def _lost(wanted: Any, kept: Any, at: Location) -> Location | None:
     if isinstance(wanted, Mapping):
-        return not_kept(wanted, found, at)
+        return not_kept(wanted, kept, at)
     if isinstance(wanted, list):
-        if not isinstance(found, list) or len(found) != len(wanted):
+        if not isinstance(kept, list) or len(kept) != len(wanted):
             return at
-        each = (_lost(one, other, (*at, n)) for n, (one, other) in enumerate(zip(wanted, found, strict=True)))
+        each = (_lost(one, other, (*at, n)) for n, (one, other) in enumerate(zip(wanted, kept, strict=True)))
         return next((lost for lost in each if lost is not None), None)
-    return at if wanted is not None and found != wanted else None
+    return at if wanted is not None and kept != wanted else None

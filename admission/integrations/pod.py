@@ -75,8 +75,8 @@ def role_hash(spec: Mapping[str, Any], labels: Mapping[str, str] | None = None) 
     return hashlib.sha256(text).hexdigest()[:ROLE_LENGTH]
 
 
-def _sorted(given: Mapping[str, Any] | None) -> dict[str, Any] | None:
-    return None if given is None else dict(sorted(given.items()))
+def _sorted(mapping: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    return None if mapping is None else dict(sorted(mapping.items()))
 
 
 def _containers(containers: Iterable[Mapping[str, Any]] | None) -> list[dict[str, Any]] | None:
@@ -327,8 +327,8 @@ class QueuedPodReader:
         return self._specs.setdefault(plain, plain)
 
 
-def _kept(given: Mapping[str, str], more: frozenset[str] = frozenset()) -> dict[str, str]:
-    return {intern(key): intern(value) for key, value in given.items() if key.startswith(_OURS) or key in more}
+def _kept(mapping: Mapping[str, str], more: frozenset[str] = frozenset()) -> dict[str, str]:
+    return {intern(key): intern(value) for key, value in mapping.items() if key.startswith(_OURS) or key in more}
 
 
 def _is_ours(gate: str) -> bool:

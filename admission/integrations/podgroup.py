@@ -30,8 +30,8 @@ _INDEX: Final = re.compile(r"0*[0-9]{1,10}")
 class TooFewPods(InvalidObject):
     """The group is incomplete."""
 
-    def __init__(self, group: str, found: int, total: int) -> None:
-        super().__init__("metadata.labels", found, f"{total} pods that may run", group)
+    def __init__(self, group: str, pods: int, total: int) -> None:
+        super().__init__("metadata.labels", pods, f"{total} pods that may run", group)
         self.group = group
 
     def __str__(self) -> str:

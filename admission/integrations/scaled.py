@@ -131,10 +131,10 @@ class ScaledSet:
         return workload_name(self.resource, meta["name"], meta.get("uid", ""), short=short)
 
 
-def _whole(path: str, found: Any, obj: Mapping[str, Any]) -> int:
-    if type(found) is not int or not 0 <= found <= MOST_PODS:
-        raise InvalidObject(path, found, _WHOLE, _name(obj))
-    return found
+def _whole(path: str, value: Any, obj: Mapping[str, Any]) -> int:
+    if type(value) is not int or not 0 <= value <= MOST_PODS:
+        raise InvalidObject(path, value, _WHOLE, _name(obj))
+    return value
 
 
 def _name(obj: Mapping[str, Any]) -> str:

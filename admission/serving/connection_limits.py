@@ -31,21 +31,21 @@ class OldestFirstLimit:
         self._ends: dict[str, dict[object, Callable[[], None]]] = {}
         self._address: dict[object, str] = {}
 
-    def enter(self, one: object, source: str, end: Callable[[], None]) -> None:
-        """Adds `one` as the newest entry, even if already present. `end` is called if it must make room for another."""
-        self.leave(one)
+    def enter(self, entry: object, source: str, end: Callable[[], None]) -> None:
+        """Adds `entry` as the newest entry, even if already present. `end` is called if it must make room for another."""
+        self.leave(entry)
         while len(self._address) >= self._limit:
             most = max(self._ends.values(), key=len)
             oldest, end_it = next(iter(most.items()))
             self.leave(oldest)
             end_it()
-        self._address[one] = source
-        self._ends.setdefault(source, {})[one] = end
+        self._address[entry] = source
+        self._ends.setdefault(source, {})[entry] = end
 
-    def leave(self, one: object) -> None:
-        source = self._address.pop(one, None)
+    def leave(self, entry: object) -> None:
+        source = self._address.pop(entry, None)
         if source is not None:
-            del self._ends[source][one]
+            del self._ends[source][entry]
             if not self._ends[source]:
                 del self._ends[source]
 

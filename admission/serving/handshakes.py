@@ -29,7 +29,7 @@ _NO_SOCKET_LEFT: Final = 0.1
 
 
 class Handshakes:
-    """Accepts connections and passes each to a protocol from `made` after its TLS handshake.
+    """Accepts connections and passes each to a protocol from `protocol` after its TLS handshake.
 
     `context` is called for each connection. A handshake may take `seconds`; at most `unfinished` run at once.
     """
@@ -37,11 +37,11 @@ class Handshakes:
     def __init__(
         self,
         context: Callable[[], ssl.SSLContext],
-        made: Callable[[], asyncio.Protocol],
+        protocol: Callable[[], asyncio.Protocol],
         seconds: float,
         unfinished: int,
     ) -> None:
-        self._context, self._made, self._seconds = context, made, seconds
+        self._context, self._made, self._seconds = context, protocol, seconds
         self._unfinished = OldestFirstLimit(unfinished)
         self._listening: list[socket.socket] = []
         self._tasks: set[asyncio.Task[None]] = set()

@@ -105,7 +105,7 @@ def for_domain(world: World, level: str) -> Defragmentation:
     flavors = [name for name, tree in sorted(world.ledger.capacity.trees.items()) if tree.level_of(level) is not None]
     results = [vacate(world.ledger, flavor, level, world.now, options) for flavor in flavors]
     plans = [one for one in results if isinstance(one, MovePlan)]
-    best = min(plans, key=lambda one: one.certificate.cost) if plans else results[0]
+    best = min(plans, key=lambda plan: plan.certificate.cost) if plans else results[0]
     return _shown(world, f"a free domain of {level}", best)
 
 
@@ -189,13 +189,13 @@ def _shown(world: World, target: str, result: MovePlan | NoPlan) -> Defragmentat
 
 
 @contextmanager
-def _moved(ledger: Ledger, made: MovePlan) -> Iterator[None]:
+def _moved(ledger: Ledger, plan: MovePlan) -> Iterator[None]:
     """Opens a trial in which the movers have left and run in their new places; the gang has not started."""
     with ledger.trial():
-        workloads = {move.workload: ledger.workload(move.workload) for move in made.moves}
+        workloads = {move.workload: ledger.workload(move.workload) for move in plan.moves}
         for key in workloads:
             ledger.remove_with_pods(key)
-        for move in made.moves:
+        for move in plan.moves:
             if (workload := workloads[move.workload]) is not None:
                 ledger.charge(workload, move.after)
         yield

@@ -45,7 +45,7 @@ class Stage(Protocol):
     def renew(self) -> None:
         """Tells the engine the last checkpoint of every running workload."""
 
-    def move(self, made: Move) -> None:
+    def move(self, move: Move) -> None:
         """Restarts a workload at the new place, for which the ledger already charges it."""
 
     def evict(self, key: str) -> None:
@@ -121,9 +121,9 @@ class Moves:
         self._look_ahead(gang, found)
         return ended
 
-    def _look_ahead(self, gang: Workload, found: NoPlan) -> None:
+    def _look_ahead(self, gang: Workload, no_plan: NoPlan) -> None:
         """Makes the next plan when budgets and minimum run times allow moves that help, if only these forbid them now."""
-        at = self._budgets.look_ahead(found, gang.key, self._times, self._world.now)
+        at = self._budgets.look_ahead(no_plan, gang.key, self._times, self._world.now)
         if at is not None and isinstance(ahead := self._planned(gang, at), MovePlan):
             self._times.sooner(gang.key, self._budgets.opens(ahead))
 
@@ -154,17 +154,17 @@ class Moves:
         options = PlanOptions(self._budgets.left(at), wait=None if start is None else start - at)
         return plan_with_evictions(self._world.ledger, gang, at, options)
 
-    def _begin(self, gang: Workload, made: MovePlan) -> bool:
+    def _begin(self, gang: Workload, plan: MovePlan) -> bool:
         world, now = self._world, self._world.now
-        victims = [one.victim for one in made.evictions]
+        victims = [one.victim for one in plan.evictions]
         if victims and may_not_evict(world.ledger, world.queues.evictions, gang, victims, frozenset(), now) is not None:
             return self._refused(gang)
         others = world.queues.capacity_reservations()
         reserved = [(owner, one.admission) for owner, one in others if owner.key != gang.key]
-        if commit(world.ledger, gang, made, now, self._budgets.left(now), reserved, bound=False) is not None:
+        if commit(world.ledger, gang, plan, now, self._budgets.left(now), reserved, bound=False) is not None:
             return self._refused(gang)
         self._holds[gang.key] = now + GRACE
-        for move in made.moves:
+        for move in plan.moves:
             self._budgets.made.add(move.before.cluster_queue, now)
             self._stage.move(move)
         for victim in victims:

@@ -48,42 +48,42 @@ def encoded(
     return msgspec.json.format(msgspec.json.encode(whole), indent=1).decode()
 
 
-def _load(got: LoadFigures) -> dict[str, Any]:
+def _load(load: LoadFigures) -> dict[str, Any]:
     return {
-        "requireDomain": {"workloads": got.gangs.count, "admitted": got.gangs.admitted, **_waits(got.gangs)},
-        "others": {"workloads": got.others.count, "admitted": got.others.admitted, **_waits(got.others)},
-        "meanTurnaroundOfOthers": got.turnaround,
-        "finished": got.finished,
-        "moves": got.moves,
-        "evictions": got.evictions,
-        "lostDeviceSeconds": got.lost,
-        "use": [{"flavor": flavor, "resource": resource, "share": share} for flavor, resource, share in got.use],
+        "requireDomain": {"workloads": load.gangs.count, "admitted": load.gangs.admitted, **_waits(load.gangs)},
+        "others": {"workloads": load.others.count, "admitted": load.others.admitted, **_waits(load.others)},
+        "meanTurnaroundOfOthers": load.turnaround,
+        "finished": load.finished,
+        "moves": load.moves,
+        "evictions": load.evictions,
+        "lostDeviceSeconds": load.lost,
+        "use": [{"flavor": flavor, "resource": resource, "share": share} for flavor, resource, share in load.use],
     }
 
 
-def _waits(got: WaitFigures) -> dict[str, float]:
-    return {"mean": got.mean, "median": got.median, "p95": got.p95, "longest": got.most}
+def _waits(waits: WaitFigures) -> dict[str, float]:
+    return {"mean": waits.mean, "median": waits.median, "p95": waits.p95, "longest": waits.most}
 
 
-def _wire(one: WorkloadRun) -> dict[str, Any]:
+def _wire(run: WorkloadRun) -> dict[str, Any]:
     return {
-        "workload": one.workload.key,
-        "job": one.title,
-        "clusterQueue": one.workload.cluster_queue,
-        "priority": one.workload.priority,
-        "pods": one.pods,
-        "state": one.state,
-        "arrived": one.arrived,
-        "admitted": one.admitted,
-        "ended": one.ended,
-        "reason": one.reason,
-        "message": one.message,
-        "refusals": one.refusals,
-        "evictions": one.evictions,
-        "moves": one.moves,
-        "lostDeviceSeconds": one.lost_device_seconds,
-        "preempts": list(one.preempts),
-        "podSets": _places(one.admission) if one.admission else [],
+        "workload": run.workload.key,
+        "job": run.title,
+        "clusterQueue": run.workload.cluster_queue,
+        "priority": run.workload.priority,
+        "pods": run.pods,
+        "state": run.state,
+        "arrived": run.arrived,
+        "admitted": run.admitted,
+        "ended": run.ended,
+        "reason": run.reason,
+        "message": run.message,
+        "refusals": run.refusals,
+        "evictions": run.evictions,
+        "moves": run.moves,
+        "lostDeviceSeconds": run.lost_device_seconds,
+        "preempts": list(run.preempts),
+        "podSets": _places(run.admission) if run.admission else [],
     }
 
 
@@ -94,8 +94,8 @@ def _places(admission: Admission) -> list[dict[str, Any]]:
     ]
 
 
-def _assignment(got: PodSetAdmission) -> dict[str, Any]:
-    if got.assignment is None:
+def _assignment(pod_set: PodSetAdmission) -> dict[str, Any]:
+    if pod_set.assignment is None:
         return {"levels": [], "domains": []}
-    domains = [{"values": list(domain.values), "count": domain.count} for domain in got.assignment.domains]
-    return {"levels": list(got.assignment.levels), "domains": domains}
+    domains = [{"values": list(domain.values), "count": domain.count} for domain in pod_set.assignment.domains]
+    return {"levels": list(pod_set.assignment.levels), "domains": domains}

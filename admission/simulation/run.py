@@ -363,14 +363,14 @@ class _Simulation:
                     self._change(key, partial(self._saved_at, saved=saved))
                 self._note_checkpoint(key)
 
-    def move(self, made: Move) -> None:
+    def move(self, move: Move) -> None:
         """Restarts a workload at its new place, for which the ledger already charges it."""
-        run = self._outcome.runs[made.workload]
-        run.admission, run.moves = made.after, run.moves + 1
-        for pod in self._pods.pop(made.workload, ()):
+        run = self._outcome.runs[move.workload]
+        run.admission, run.moves = move.after, run.moves + 1
+        for pod in self._pods.pop(move.workload, ()):
             self.world.apply(ObjectRemoved(RemovedKind.POD, pod))
-        self._change(made.workload, self._moved_now)
-        self._start(made.workload, self._stop(run))
+        self._change(move.workload, self._moved_now)
+        self._start(move.workload, self._stop(run))
 
     def evict(self, key: str) -> None:
         """Stops a workload, which is queued again."""

@@ -143,9 +143,9 @@ class Collector:
         self.missing[name] = text(" ".join(str(failed).split())) or type(failed).__name__
 
 
-def encoded(found: Any) -> bytes:
+def encoded(document: Any) -> bytes:
     """Returns JSON for people."""
-    return json.dumps(found, indent=1, sort_keys=True, default=str).encode()
+    return json.dumps(document, indent=1, sort_keys=True, default=str).encode()
 
 
 def readme(version: str, parts: Mapping[str, int], missing: Mapping[str, str]) -> bytes:

@@ -66,12 +66,12 @@ _ASSIGNED: Final = re.compile(
 """A name of a secret, and what is assigned to it: a quoted text, or everything up to the next separator."""
 
 
-def text(given: str) -> str:
+def text(original: str) -> str:
     """Returns a text without tokens, private keys, passwords in URLs, and values assigned to names of secrets."""
     for pattern in _TEXTS:
-        given = pattern.sub(REDACTED, given)
-    given = _USER_OF_URL.sub(rf"\1{REDACTED}@", given)
-    return _ASSIGNED.sub(rf"\1{REDACTED}", given)
+        original = pattern.sub(REDACTED, original)
+    original = _USER_OF_URL.sub(rf"\1{REDACTED}@", original)
+    return _ASSIGNED.sub(rf"\1{REDACTED}", original)
 
 
 def redacted(obj: Mapping[str, Any]) -> dict[str, Any]:
@@ -87,26 +87,26 @@ def redacted(obj: Mapping[str, Any]) -> dict[str, Any]:
     return {"metadata": _metadata(obj.get("metadata")), **{key: value(each, str(key)) for key, each in kept.items()}}
 
 
-def _metadata(given: Any) -> Any:
-    if not isinstance(given, Mapping):
+def _metadata(metadata: Any) -> Any:
+    if not isinstance(metadata, Mapping):
         return REDACTED
-    kept = {key: each for key, each in given.items() if key not in ("managedFields", "annotations", "selfLink")}
-    annotations = given.get("annotations")
+    kept = {key: each for key, each in metadata.items() if key not in ("managedFields", "annotations", "selfLink")}
+    annotations = metadata.get("annotations")
     found = {key: value(each, str(key)) for key, each in kept.items()}
     if isinstance(annotations, Mapping):
         found["annotations"] = {key: _annotation(str(key), each) for key, each in annotations.items()}
     return found
 
 
-def _annotation(key: str, given: Any) -> Any:
-    return value(given, key) if _KEPT_ANNOTATIONS.fullmatch(key) else REDACTED
+def _annotation(key: str, content: Any) -> Any:
+    return value(content, key) if _KEPT_ANNOTATIONS.fullmatch(key) else REDACTED
 
 
-def _data(given: Any, kind: str) -> Any:
-    if not isinstance(given, Mapping):
+def _data(data: Any, kind: str) -> Any:
+    if not isinstance(data, Mapping):
         return REDACTED
     kept = _KEPT_FILES if kind == "ConfigMap" else frozenset()
-    return {key: each if key in kept else REDACTED for key, each in given.items()}
+    return {key: each if key in kept else REDACTED for key, each in data.items()}
 
 
 def _without_schemas(crd: dict[str, Any]) -> dict[str, Any]:
@@ -117,28 +117,28 @@ def _without_schemas(crd: dict[str, Any]) -> dict[str, Any]:
     return {**crd, "spec": {**spec, "versions": versions}}
 
 
-def value(given: Any, key: str = "", depth: int = 0) -> Any:
+def value(content: Any, key: str = "", depth: int = 0) -> Any:
     """Returns the value of a key without secrets."""
     if depth > DEEPEST:
         return REDACTED
-    if isinstance(given, Mapping):
-        return _mapping(given, depth)
-    if isinstance(given, list | tuple):
-        return [value(each, key, depth + 1) for each in given]
-    if isinstance(given, str):
-        if given and (key in _BINARY or (_SENSITIVE.search(key) and not _HARMLESS.search(key))):
+    if isinstance(content, Mapping):
+        return _mapping(content, depth)
+    if isinstance(content, list | tuple):
+        return [value(each, key, depth + 1) for each in content]
+    if isinstance(content, str):
+        if content and (key in _BINARY or (_SENSITIVE.search(key) and not _HARMLESS.search(key))):
             return REDACTED
-        return text(given[:LONGEST])
-    return given
+        return text(content[:LONGEST])
+    return content
 
 
-def _mapping(given: Mapping[Any, Any], depth: int) -> dict[str, Any]:
-    if isinstance(given.get("containers"), list):
-        return _pod_spec(given, depth)
-    if "metadata" in given and isinstance(given["metadata"], Mapping):
-        rest = {str(key): value(each, str(key), depth + 1) for key, each in given.items() if key != "metadata"}
-        return {"metadata": _metadata(given["metadata"]), **rest}
-    return {str(key): value(each, str(key), depth + 1) for key, each in given.items()}
+def _mapping(mapping: Mapping[Any, Any], depth: int) -> dict[str, Any]:
+    if isinstance(mapping.get("containers"), list):
+        return _pod_spec(mapping, depth)
+    if "metadata" in mapping and isinstance(mapping["metadata"], Mapping):
+        rest = {str(key): value(each, str(key), depth + 1) for key, each in mapping.items() if key != "metadata"}
+        return {"metadata": _metadata(mapping["metadata"]), **rest}
+    return {str(key): value(each, str(key), depth + 1) for key, each in mapping.items()}
 
 
 def _pod_spec(spec: Mapping[Any, Any], depth: int) -> dict[str, Any]:
@@ -155,20 +155,20 @@ def _pod_spec(spec: Mapping[Any, Any], depth: int) -> dict[str, Any]:
     return found
 
 
-def _container(given: Any, depth: int) -> Any:
-    if not isinstance(given, Mapping):
+def _container(container: Any, depth: int) -> Any:
+    if not isinstance(container, Mapping):
         return REDACTED
-    found = {key: value(given[key], key, depth + 1) for key in sorted(_CONTAINER & given.keys())}
-    if isinstance(given.get("env"), list):
-        names = (one.get("name") for one in given["env"] if isinstance(one, Mapping))
+    found = {key: value(container[key], key, depth + 1) for key in sorted(_CONTAINER & container.keys())}
+    if isinstance(container.get("env"), list):
+        names = (one.get("name") for one in container["env"] if isinstance(one, Mapping))
         found["env"] = [{"name": str(name), "value": REDACTED} for name in names]
     return found
 
 
-def _volume(given: Any) -> Any:
+def _volume(volume: Any) -> Any:
     """Returns a volume's name and claim."""
-    if not isinstance(given, Mapping):
+    if not isinstance(volume, Mapping):
         return REDACTED
-    claim = given.get("persistentVolumeClaim")
+    claim = volume.get("persistentVolumeClaim")
     named = {"persistentVolumeClaim": {"claimName": str(claim.get("claimName"))}} if isinstance(claim, Mapping) else {}
-    return {"name": str(given.get("name")), **named}
+    return {"name": str(volume.get("name")), **named}

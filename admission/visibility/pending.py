@@ -77,19 +77,19 @@ def in_line(workloads: Iterator[Workload], queue: str) -> list[Workload]:
 def summary(
     version: str,
     waiting: Sequence[Workload],
-    known: Callable[[str], api.Workload | None],
+    look_up: Callable[[str], api.Workload | None],
     page: Page,
     only: LocalQueueName | None = None,
     *,
     by: Positions = lambda workload: (0, 0.0, order_of(workload)),
 ) -> bytes:
-    """Returns the JSON of a page of the workloads `waiting` in one ClusterQueue; `known` looks one up by key.
+    """Returns the JSON of a page of the workloads `waiting` in one ClusterQueue; `look_up` finds one by its key.
 
     Positions count from 0, in the order of evaluation (`by`). `only` lists the workloads of one LocalQueue.
     """
     items: list[dict[str, Any]] = []
     parts: list[bytes] = []
-    for item in _items(waiting, known, page, only, by):
+    for item in _items(waiting, look_up, page, only, by):
         items.append(item)
         if len(items) == _PART:
             parts.append(msgspec.json.encode(items)[1:-1])
@@ -102,7 +102,7 @@ def summary(
 
 def _items(
     waiting: Sequence[Workload],
-    known: Callable[[str], api.Workload | None],
+    look_up: Callable[[str], api.Workload | None],
     page: Page,
     only: LocalQueueName | None,
     by: Positions,
@@ -110,7 +110,7 @@ def _items(
     before: Counter[str] = Counter()
     end = page.offset + page.limit
     for position, each in enumerate(_sorted(waiting, by)):
-        workload = known(each.key)
+        workload = look_up(each.key)
         if workload is None:
             continue  # deleted since
         meta = workload.metadata

@@ -62,10 +62,10 @@ class Builder:
         world = World.under(rules)
         return cls(world, Objects(world.state, rules))
 
-    def build(self, found: Iterable[Document]) -> World:
+    def build(self, documents: Iterable[Document]) -> World:
         """Adds all documents and returns the world."""
         given = self._given
-        given.sort(found)
+        given.sort(documents)
         given.translate()
         for kind in KINDS:
             if kind is NAMESPACES:
@@ -83,9 +83,9 @@ class Builder:
         self._world.keep_time()
         return self._world
 
-    def add_jobs(self, found: Iterable[Document]) -> list[str]:
+    def add_jobs(self, documents: Iterable[Document]) -> list[str]:
         """Adds jobs and pods, pending from `now` on, to a built world. Returns the keys of their Workloads in order."""
-        self._given.sort(found, keep_stored=True)
+        self._given.sort(documents, keep_stored=True)
         known = set(self._world.about)
         for document in self._given.others():
             self._given.fault(document, "only jobs and pods can be added")
@@ -289,7 +289,7 @@ class Builder:
         created = epoch_seconds(obj["metadata"]["creationTimestamp"])
         return max(self._world.now, created) if after is None else self._world.now + after
 
-    def _enter(self, workload: Workload, known: WorkloadFacts, at: float) -> None:
+    def _enter(self, workload: Workload, facts: WorkloadFacts, at: float) -> None:
         if at > self._world.now:
             taken = self.objects.converted(workload)
             self._world.arrivals.append(Arrival(at, replace(taken, queued=at)))
@@ -297,8 +297,8 @@ class Builder:
             self.objects.add(WORKLOADS, msgspec.json.encode(workload.to_wire()))
             if (validation_error := self.objects.validation_error(workload)) is not None:
                 raise ValidationFailedError(validation_error.removeprefix(f"Workload {workload.key}: "))
-        self._world.about[workload.key] = known
-        self._titles[known.title] = workload.key
+        self._world.about[workload.key] = facts
+        self._titles[facts.title] = workload.key
 
 
 def _facts(workload: Workload, title: str | None, run_for: float | None, obj: dict[str, Any]) -> WorkloadFacts:

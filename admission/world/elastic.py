@@ -60,8 +60,8 @@ def _objects(elastic_quotas: Quotas) -> Iterator[Made]:
             yield LOCAL_QUEUES, translation.local_queue(namespace).to_wire()
 
 
-def is_among(made: Made, given: Sequence[Document]) -> bool:
-    """Reports whether `given` has an object of this name."""
-    meta = made[1]["metadata"]
-    names = ((d.object["metadata"].get("namespace"), d.object["metadata"]["name"]) for d in given)
+def is_among(translated: Made, documents: Sequence[Document]) -> bool:
+    """Reports whether `documents` has an object of this name."""
+    meta = translated[1]["metadata"]
+    names = ((d.object["metadata"].get("namespace"), d.object["metadata"]["name"]) for d in documents)
     return (meta.get("namespace"), meta["name"]) in names

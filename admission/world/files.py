@@ -45,11 +45,11 @@ def load_files(paths: Sequence[Path], rules: WorldRules | None = None) -> tuple[
     return builder.build(found), builder.objects
 
 
-def from_documents(found: Iterable[Document], rules: WorldRules | None = None) -> World:
+def from_documents(documents: Iterable[Document], rules: WorldRules | None = None) -> World:
     """Returns the world of these documents."""
-    return Builder.empty(rules).build(found)
+    return Builder.empty(rules).build(documents)
 
 
-def add_jobs(world: World, objects: Objects, found: Iterable[Document]) -> list[str]:
+def add_jobs(world: World, objects: Objects, documents: Iterable[Document]) -> list[str]:
     """Adds jobs to a world, pending from `now` on. Returns the keys of their Workloads in order."""
-    return Builder(world, objects, "zz-added-").add_jobs(found)
+    return Builder(world, objects, "zz-added-").add_jobs(documents)

@@ -56,22 +56,22 @@ class InputObjects:
         self._addable_kinds = addable_kinds()
         self._names: set[tuple[Resource, str]] = set()
 
-    def sort(self, found: Iterable[Document], *, keep_stored: bool = False) -> None:
+    def sort(self, documents: Iterable[Document], *, keep_stored: bool = False) -> None:
         """Sorts these objects. JobKinds come first, because they determine the kinds of other objects.
 
         With `keep_stored`, the objects to which jobs refer are added to those that are cached already.
         """
-        found = list(found)
-        for document in found:
+        documents = list(documents)
+        for document in documents:
             if document.resource == JOB_KINDS:
                 try:
                     declare(document.object)
                 except InvalidObject as bad:
                     self.fault(document, f"{bad.field}: {bad.given!r}: {bad.allowed}")
         self._addable_kinds = addable_kinds()
-        keep_referenced(REFERENCED_KINDS, [document.object for document in found], keep_stored=keep_stored)
+        keep_referenced(REFERENCED_KINDS, [document.object for document in documents], keep_stored=keep_stored)
         ignored = _IGNORED_KINDS | {kind.kind for kind in REFERENCED_KINDS}
-        for document in found:
+        for document in documents:
             if (
                 document.kind not in ignored
                 and document.resource != JOB_KINDS

@@ -65,7 +65,7 @@ def lookups(view: ClusterView, gang_pods: Callable[[str], Iterable[GangPod]]) ->
     )
 
 
-def completed(resource: Resource, obj: Object, known: Lookups, rules: ReviewRules, decode: Decode) -> Object:
+def completed(resource: Resource, obj: Object, lookups: Lookups, rules: ReviewRules, decode: Decode) -> Object:
     """Sets the webhook's defaults in place, validates the object and returns it.
 
     Raises RejectedByWebhook with the validation errors, and InvalidObject for an unreadable object: validation assumes that
@@ -81,8 +81,8 @@ def completed(resource: Resource, obj: Object, known: Lookups, rules: ReviewRule
     request = Request("", CREATE, meta.get("name", ""), meta.get("namespace", ""), obj, owner=owner)
     try:
         if endpoint.mutate is not None:
-            endpoint.mutate(obj, request, known, rules)
-        errors = endpoint.validate(request, known, rules)
+            endpoint.mutate(obj, request, lookups, rules)
+        errors = endpoint.validate(request, lookups, rules)
     except (TypeError, AttributeError, ValueError) as bad:
         decode(resource, msgspec.json.encode(obj))
         raise InvalidObject("spec", meta.get("name", ""), f"cannot be read: {bad}") from None

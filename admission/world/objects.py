@@ -177,11 +177,11 @@ class Objects:
             self._stores[kind].upsert(made)
         return made
 
-    def _add_map(self, found: ConfigMap) -> None:
-        sakkara_maps.check(found, self.rules.trees)
+    def _add_map(self, config_map: ConfigMap) -> None:
+        sakkara_maps.check(config_map, self.rules.trees)
         for label, store in ((SAKKARA_TOPOLOGY, self._stores[CONFIG_MAPS]), (SAKKARA_GROUP, self.group_maps)):
-            if label in found.metadata.labels:
-                store.upsert(found)
+            if label in config_map.metadata.labels:
+                store.upsert(config_map)
 
     def map_problem(self, key: str) -> str | None:
         """Returns why an added ConfigMap is invalid, or None."""

@@ -179,14 +179,14 @@ class Units:
         )
         return [ComposedWorkload(each, self._title(each, members), serving) for each in created]
 
-    def _plan(self, unit: PodUnit, known: list[Workload], now: float) -> PodGroupPlan:
+    def _plan(self, unit: PodUnit, workloads: list[Workload], now: float) -> PodGroupPlan:
         context: JobContext = self._objects.context()
         if not is_gang(unit.pods):
-            return plan(unit, known, context, now)
+            return plan(unit, workloads, context, now)
         key = object_key(unit.namespace, unit.group)
         terms = self._objects.terms(key, unit.pods)
         late_pods = {pod.key: self._controlled(pod) for pod in unit.pods}
-        return plan_gang(unit, terms, known, late_pods, context, now)
+        return plan_gang(unit, terms, workloads, late_pods, context, now)
 
     def _controlled(self, pod: QueuedPod) -> list[Workload]:
         """Returns the Workloads of this pod alone."""

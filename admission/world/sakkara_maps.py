@@ -41,18 +41,18 @@ class GroupMaps(Store[ConfigMap]):
         """Returns at once, because there is no informer to wait for."""
 
 
-def check(found: ConfigMap, namespace: str) -> None:
+def check(config_map: ConfigMap, namespace: str) -> None:
     """Raises InvalidObject for an invalid tree, a tree in another namespace, or a ConfigMap that describes neither."""
-    name, labels = f"ConfigMap {found.key}", found.metadata.labels
+    name, labels = f"ConfigMap {config_map.key}", config_map.metadata.labels
     if SAKKARA_TOPOLOGY not in labels:
         if SAKKARA_GROUP in labels:
             return
         allowed = f"only those with {SAKKARA_TOPOLOGY} or {SAKKARA_GROUP} are read"
         raise InvalidObject("metadata.labels", sorted(labels), allowed, name)
-    if found.metadata.namespace != namespace:
+    if config_map.metadata.namespace != namespace:
         allowed = f"trees count in namespace {namespace} (setting sakkara.topologyNamespace)"
-        raise InvalidObject("metadata.namespace", found.metadata.namespace, allowed, name)
-    if faults := read_topology(found.metadata.name, found.data).faults:
+        raise InvalidObject("metadata.namespace", config_map.metadata.namespace, allowed, name)
+    if faults := read_topology(config_map.metadata.name, config_map.data).faults:
         first = faults[0]
         raise InvalidObject(first.field, first.given, first.allowed, name)
 

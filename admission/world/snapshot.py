@@ -195,11 +195,11 @@ def capture(
         returning=tuple(sorted(memory.returning)),
         promised=tuple(
             reservation_record(one.key, reservation)
-            for one, reservation in sorted(state.queues.capacity_reservations(), key=lambda one: order_of(one[0]))
+            for one, reservation in sorted(state.queues.capacity_reservations(), key=lambda pair: order_of(pair[0]))
         ),
         claims=tuple(reservation_record(*one) for one in sorted(state.queues.preemptors.items())),
         reserved=tuple(
-            start_record(*one) for one in sorted(state.queues.starts.all(), key=lambda one: order_of(one[0]))
+            start_record(*one) for one in sorted(state.queues.starts.all(), key=lambda start: order_of(start[0]))
         ),
         unforeseen=tuple(sorted(memory.unforeseen)),
         kept=tuple(

@@ -106,11 +106,11 @@ def _match_custom_type(kind: ServedKind, obj: Obj, expected: str) -> None:
     obj["apiVersion"] = kind.api_version
 
 
-def _mistyped(kind: ServedKind, given: str, api_version: str) -> StatusError:
+def _mistyped(kind: ServedKind, kind_name: str, api_version: str) -> StatusError:
     version = api_version.rpartition("/")[2]
-    what = f'{given} in version "{version}" cannot be handled as a {kind.kind}'
+    what = f'{kind_name} in version "{version}" cannot be handled as a {kind.kind}'
     return bad_request(
-        f'{what}: no kind "{given}" is registered for version "{api_version}" in scheme "pkg/runtime/scheme.go:111"'
+        f'{what}: no kind "{kind_name}" is registered for version "{api_version}" in scheme "pkg/runtime/scheme.go:111"'
     )
 
 

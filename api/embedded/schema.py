@@ -220,9 +220,9 @@ def _check_unique(schema: Obj, value: list[Any], path: str) -> Iterator[Cause]:
         seen.append(mark)
 
 
-def _too_many(path: str, given: int, limit: int) -> Cause:
+def _too_many(path: str, length: int, limit: int) -> Cause:
     items = "item" if limit == 1 else "items"
-    return Cause("FieldValueTooMany", f"Too many: {given}: must have at most {limit} {items}", path)
+    return Cause("FieldValueTooMany", f"Too many: {length}: must have at most {limit} {items}", path)
 
 
 def _check_string(schema: Obj, value: str, path: str) -> Iterator[Cause]:

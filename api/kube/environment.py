@@ -162,7 +162,7 @@ class Environment(BaseSettings):
 E = TypeVar("E", bound=Environment)
 
 
-def from_map(model: type[E], given: dict[str, Any], variables: Mapping[str, str] | None = None) -> E:
+def from_map(model: type[E], contents: dict[str, Any], variables: Mapping[str, str] | None = None) -> E:
     """Returns the settings that a file with these contents and these variables set, whatever this process's environment is.
 
     Raises ValidationError.
@@ -175,7 +175,7 @@ def from_map(model: type[E], given: dict[str, Any], variables: Mapping[str, str]
         ) -> tuple[PydanticBaseSettingsSource, ...]:
             return (init_settings,)
 
-    merged = _by_field(model, given)
+    merged = _by_field(model, contents)
     for name, value in (variables or {}).items():
         *above, last = name.removeprefix("STOWAGE_").lower().split("__")
         section = merged
@@ -249,14 +249,14 @@ class _File(YamlConfigSettingsSource):
         return _by_field(self.settings_cls, super().__call__())
 
 
-def _by_field(model: type[BaseModel], given: dict[str, Any]) -> dict[str, Any]:
+def _by_field(model: type[BaseModel], contents: dict[str, Any]) -> dict[str, Any]:
     """Returns the settings by field name, also in sections, so that a variable overrides the same setting of the file."""
     names = {field.alias or to_camel(name): name for name, field in model.model_fields.items()}
     return {
         (name := names.get(key, key)): _by_field(section, value)
         if isinstance(value, dict) and (section := _section(model, name)) is not None
         else value
-        for key, value in given.items()
+        for key, value in contents.items()
     }
 
 

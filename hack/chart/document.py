@@ -40,10 +40,10 @@ def _line(line: str) -> str:
     return re.sub(r"\{\{|\}\}", lambda braces: f'{{{{ "{braces[0]}" }}}}', line)
 
 
-def _unquoted(found: re.Match[str]) -> str:
+def _unquoted(match: re.Match[str]) -> str:
     """The action as it was before YAML quoted the scalar."""
-    text = f"{found['quote']}{found['action']}{found['quote']}"
-    action = str(yaml.safe_load(text)) if found["quote"] else found["action"]
+    text = f"{match['quote']}{match['action']}{match['quote']}"
+    action = str(yaml.safe_load(text)) if match["quote"] else match["action"]
     return action.partition(" # ")[0]
 
 

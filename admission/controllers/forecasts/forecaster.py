@@ -120,12 +120,12 @@ class Forecaster:
                 log.info("an expected start was not written", extra={"workload": key, "error": str(failed)})
         return turns.spent
 
-    def _forget_stopped(self, found: Mapping[str, StartForecast]) -> None:
+    def _forget_stopped(self, forecasts: Mapping[str, StartForecast]) -> None:
         """Forgets what was told first where nothing is told now, such as while a user has deactivated the workload.
 
         Its later start says nothing about forecasts, and a few such would widen the intervals of all.
         """
-        for key in [key for key in self._first if key not in found and self._ledger.admission(key) is None]:
+        for key in [key for key in self._first if key not in forecasts and self._ledger.admission(key) is None]:
             del self._first[key]
 
     def _count_misses(self) -> None:
@@ -192,41 +192,41 @@ class Forecaster:
 
     # ---- writing
 
-    def _is_due(self, key: str, one: StartForecast, now: float) -> bool:
+    def _is_due(self, key: str, forecast: StartForecast, now: float) -> bool:
         workload = self._views.workloads.objects.get(key)
         pending = self._queues.workload(key)
         if workload is None or pending is None or now - pending.queued < self._limits.first or not _waits(workload):
             return False
         before = self._written.get(key)
-        return before is None or _moved(before, one, now)
+        return before is None or _moved(before, forecast, now)
 
     def _is_told(self, key: str) -> bool:
         workload = self._views.workloads.objects.get(key)
         return workload is not None and find_condition(workload.status.conditions, EXPECTED_START) is not None
 
-    async def _write(self, key: str, one: StartForecast | None) -> None:
+    async def _write(self, key: str, forecast: StartForecast | None) -> None:
         """Writes a forecast; None removes the one before."""
         workload = self._views.workloads.objects.get(key)
         if workload is None or not _waits(workload):
             return
         status, generation = workload.status, workload.metadata.generation
-        if one is None:
+        if forecast is None:
             self._written.pop(key, None)
             status = conditions.without(status, EXPECTED_START)
         else:
-            status = conditions.expected_start(status, wording(one), self._now(), generation)
+            status = conditions.expected_start(status, wording(forecast), self._now(), generation)
         if status != workload.status:
             self._views.workloads.observe(await patch_status(self._kube, workload, status))
-        if one is not None and key in self._views.workloads.objects:
-            self._written[key] = one
+        if forecast is not None and key in self._views.workloads.objects:
+            self._written[key] = forecast
 
 
-def wording(one: StartForecast) -> str:
+def wording(forecast: StartForecast) -> str:
     """Returns the message of the condition: times in RFC 3339, rounded outwards to whole seconds."""
-    earliest = _time(floor(one.earliest))
-    if one.latest is None:
+    earliest = _time(floor(forecast.earliest))
+    if forecast.latest is None:
         return f"expected to start at {earliest} or later; no latest start is known"
-    return f"expected to start between {earliest} and {_time(ceil(one.latest))}, with {one.confidence:.0%} confidence"
+    return f"expected to start between {earliest} and {_time(ceil(forecast.latest))}, with {forecast.confidence:.0%} confidence"
 
 
 def _time(at: int) -> str:
@@ -234,17 +234,17 @@ def _time(at: int) -> str:
     return datetime.fromtimestamp(min(at, 253_402_300_799), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def _moved(before: StartForecast, one: StartForecast, now: float) -> bool:
+def _moved(before: StartForecast, after: StartForecast, now: float) -> bool:
     """Reports whether the interval or its confidence moved enough to be written again."""
-    if (before.latest is None) != (one.latest is None):
+    if (before.latest is None) != (after.latest is None):
         return True
-    if one.latest is not None and abs(before.confidence - one.confidence) >= _MATERIAL_CONFIDENCE:
+    if after.latest is not None and abs(before.confidence - after.confidence) >= _MATERIAL_CONFIDENCE:
         return True
     left = max(before.earliest, before.latest or 0.0) - now
     enough = max(_LEAST_MOVE, _MATERIAL * left)
-    late = 0.0 if before.latest is None or one.latest is None else abs(before.latest - one.latest)
+    late = 0.0 if before.latest is None or after.latest is None else abs(before.latest - after.latest)
     # An earliest start that has passed moves with the clock, which is no news.
-    return late >= enough or abs(max(before.earliest, now) - one.earliest) >= enough
+    return late >= enough or abs(max(before.earliest, now) - after.earliest) >= enough
 
 
 def _waits(workload: Workload) -> bool:

@@ -54,9 +54,9 @@ class StoredRunTimes(msgspec.Struct):
     forecasts: msgspec.Raw = msgspec.Raw()
 
     @classmethod
-    def of(cls, found: ConfigMap) -> StoredRunTimes:
+    def of(cls, config_map: ConfigMap) -> StoredRunTimes:
         """Decodes what the ConfigMap has. Raises one of api.kube.decode.DECODE_ERRORS."""
-        text = found.data.get(RUN_TIMES_KEY, "")
+        text = config_map.data.get(RUN_TIMES_KEY, "")
         return msgspec.json.decode(text.encode(), type=cls) if text else cls()
 
     def put_into(self, times: RunTimes) -> Iterator[str]:
@@ -150,14 +150,14 @@ class RunTimeKeeper:
         await self._restore(found, stored)
         return True
 
-    def _decoded(self, found: ConfigMap) -> StoredRunTimes:
+    def _decoded(self, config_map: ConfigMap) -> StoredRunTimes:
         try:
-            return StoredRunTimes.of(found)
+            return StoredRunTimes.of(config_map)
         except DECODE_ERRORS as why:
-            self._unread(found, f"data[{RUN_TIMES_KEY}]: {why}; nothing of it is used")
+            self._unread(config_map, f"data[{RUN_TIMES_KEY}]: {why}; nothing of it is used")
             return StoredRunTimes()
 
-    async def _restore(self, found: ConfigMap, stored: StoredRunTimes) -> None:
+    async def _restore(self, config_map: ConfigMap, stored: StoredRunTimes) -> None:
         self.times.clear()
         problems = []
         for number, problem in enumerate(stored.put_into(self.times)):
@@ -171,7 +171,7 @@ class RunTimeKeeper:
             problems.append(f"forecasts: {why}")
         if problems:
             told = f"{problems[0]}; {len(problems) - 1} more" if len(problems) > 1 else problems[0]
-            self._unread(found, f"data[{RUN_TIMES_KEY}].{told}; left out")
+            self._unread(config_map, f"data[{RUN_TIMES_KEY}].{told}; left out")
         # A time in the future would hide all runs until then.
         until = min(stored.until, self._now())
         for kind, began, ended in tuple(self._seen):
@@ -179,8 +179,8 @@ class RunTimeKeeper:
                 self._record(kind, began, ended)
         metrics.LEARNED_KINDS.set(len(self.times))
 
-    def _unread(self, found: ConfigMap, text: str) -> None:
-        self._recorder.record(ref_to(CONFIG_MAPS, found), "Warning", "RunTimesNotRead", text)
+    def _unread(self, config_map: ConfigMap, text: str) -> None:
+        self._recorder.record(ref_to(CONFIG_MAPS, config_map), "Warning", "RunTimesNotRead", text)
         self._failed("read", text)
 
     def _failed(self, operation: str, text: str) -> None:

@@ -31,7 +31,7 @@ class StoredCalibration(msgspec.Struct):
 _Stored = Annotated[list[StoredCalibration], msgspec.Meta(max_length=QUEUES + 2)]
 
 
-def stored_calibrations(known: Calibrations) -> str:
+def stored_calibrations(calibrations: Calibrations) -> str:
     """Returns the records as JSON, the one that was used last at the end."""
     records = [
         StoredCalibration(
@@ -41,7 +41,7 @@ def stored_calibrations(known: Calibrations) -> str:
             [round(each, 3) for each in record.late],
             "".join("01"[held] for held in record.held),
         )
-        for (queue, placed), record in known.records.items()
+        for (queue, placed), record in calibrations.records.items()
     ]
     text = ",\n".join(msgspec.json.encode(one).decode() for one in records)  # one a line, so that people can read it
     return f"[{text}]"

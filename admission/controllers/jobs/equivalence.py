@@ -16,9 +16,9 @@ _PLAIN: Final = frozenset((str, int, bool, float, type(None)))
 _EXACT: Final = ("resources", "nodeAffinity", "restartPolicy")
 
 
-def same_pod_sets(one: tuple[PodSet, ...], other: tuple[PodSet, ...]) -> bool:
+def same_pod_sets(first: tuple[PodSet, ...], second: tuple[PodSet, ...]) -> bool:
     """Reports whether both ask for the same pods, including all labels."""
-    return one == other or bool(normal([_wire(p) for p in one]) == normal([_wire(p) for p in other]))
+    return first == second or bool(normal([_wire(p) for p in first]) == normal([_wire(p) for p in second]))
 
 
 def _wire(pod_set: PodSet) -> dict[str, Any]:
@@ -29,9 +29,9 @@ def _wire(pod_set: PodSet) -> dict[str, Any]:
     return requested
 
 
-def same_templates(one: tuple[PodSet, ...], other: tuple[PodSet, ...]) -> bool:
+def same_templates(first: tuple[PodSet, ...], second: tuple[PodSet, ...]) -> bool:
     """Reports whether both have equal templates, that is, without additions of a start."""
-    here, there = [p.template for p in one], [p.template for p in other]
+    here, there = [p.template for p in first], [p.template for p in second]
     return here == there or bool(normal(here) == normal(there))
 
 

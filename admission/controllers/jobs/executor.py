@@ -47,21 +47,21 @@ class Executor:
         self._jobs, self._workloads = jobs, workloads
 
     async def perform(
-        self, key: str, kind: JobIntegration | None, job: dict[str, Any] | None, made: JobPlan
+        self, key: str, kind: JobIntegration | None, job: dict[str, Any] | None, plan: JobPlan
     ) -> float | None:
         """Performs the plan; returns the seconds until the job must be planned again, or None. Raises other ApiErrors.
 
         `key` identifies the job among all kinds. Without `kind` and `job`, only actions on Workloads are possible.
         """
-        made = postponed(made, self._ending)
+        plan = postponed(plan, self._ending)
         ref = ref_to(kind.resource, job) if kind and job else None
-        record_events(self._recorder, ref, made.events)
-        if made.note:
-            log.info("job held up", extra={"job": key, "why": made.note})
-        for action in made.actions:
+        record_events(self._recorder, ref, plan.events)
+        if plan.note:
+            log.info("job held up", extra={"job": key, "why": plan.note})
+        for action in plan.actions:
             if not await attempt(self._recorder, key, ref, action, self._perform_action(key, kind, job, action)):
                 return CONFLICT_RETRY
-        return made.again_in
+        return plan.again_in
 
     async def _perform_action(
         self, key: str, kind: JobIntegration | None, job: dict[str, Any] | None, action: Action

@@ -93,8 +93,8 @@ def kept_until(workload: Workload, options: JobOptions) -> float | None:
     return (parse_time(eviction.last_transition_time) or 0.0) + options.deactivated_kept
 
 
-def stop_keeping(made: JobPlan, left: float) -> JobPlan:
+def stop_keeping(plan: JobPlan, left: float) -> JobPlan:
     """Adds the job's deletion to the plan, now or after `left` seconds."""
     if left > 0:
-        return JobPlan(made.actions, made.events, left, made.note)
-    return made.then(DeleteJob((PlannedEvent("Deleted", "Deleted job: deactivation retention period expired"),)))
+        return JobPlan(plan.actions, plan.events, left, plan.note)
+    return plan.then(DeleteJob((PlannedEvent("Deleted", "Deleted job: deactivation retention period expired"),)))

@@ -177,9 +177,9 @@ class _JobPlanner:
         return () if patch is None else (PatchWorkload(current, patch, (event,)),)
 
     @staticmethod
-    def _stops(made: JobPlan) -> bool:
+    def _stops(plan: JobPlan) -> bool:
         """Reports whether the plan stops the job or ends its Workload."""
-        return any(isinstance(action, PatchJob | SetStatus | DeleteWorkload) for action in made.actions)
+        return any(isinstance(action, PatchJob | SetStatus | DeleteWorkload) for action in plan.actions)
 
     def _next_slice(self, current: Workload, requested: tuple[PodSet, ...]) -> CreateWorkload:
         """Creates the next slice, named after the job's generation as in Kueue.
@@ -247,5 +247,5 @@ class _JobPlanner:
         return self._with_note(JobPlan((*adopt, *stop.actions)), "prebuilt workload not found")
 
     @staticmethod
-    def _with_note(made: JobPlan, note: str) -> JobPlan:
-        return JobPlan(made.actions, made.events, made.again_in, note)
+    def _with_note(plan: JobPlan, note: str) -> JobPlan:
+        return JobPlan(plan.actions, plan.events, plan.again_in, note)

@@ -52,11 +52,11 @@ class _JobPod(msgspec.Struct, gc=False):
         return any(owner.controller and owner.uid in owners for owner in self.metadata.owner_references)
 
 
-def ends_a_start(made: JobPlan, job: Job, kind: JobIntegration) -> bool:
+def ends_a_start(plan: JobPlan, job: Job, kind: JobIntegration) -> bool:
     """Reports whether the plan releases the quota or restores the template of a suspended job."""
     return kind.is_suspended(job) and any(
         _releases(action) if isinstance(action, SetStatus) else isinstance(action, PatchJob) and not _starts(action)
-        for action in made.actions
+        for action in plan.actions
     )
 
 

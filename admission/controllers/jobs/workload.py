@@ -116,9 +116,9 @@ def _exclusive(job: Job, kind: JobIntegration | None) -> dict[str, str]:
     return exclusive_annotations(job, selective.reference(job) if selective is not None else None)
 
 
-def copied_labels(given: Mapping[str, str], context: JobContext) -> dict[str, str]:
+def copied_labels(labels: Mapping[str, str], context: JobContext) -> dict[str, str]:
     """Returns the labels that are copied to a Workload."""
-    return {key: given[key] for key in context.options.label_keys_to_copy if key in given}
+    return {key: labels[key] for key in context.options.label_keys_to_copy if key in labels}
 
 
 def wanted_spec(

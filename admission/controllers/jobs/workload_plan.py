@@ -32,10 +32,10 @@ from api.meta import find_condition, is_true
 from api.workloads import PodSet, Workload
 
 
-def with_class_missing(made: JobPlan, error: PriorityClassMissing) -> JobPlan:
+def with_class_missing(plan: JobPlan, error: PriorityClassMissing) -> JobPlan:
     """Adds to the plan that a priority class which the job names does not exist."""
     event = PlannedEvent(f"{error.kind}NotFound", str(error), "Warning")
-    return JobPlan(made.actions, (*made.events, event), made.again_in, str(error))
+    return JobPlan(plan.actions, (*plan.events, event), plan.again_in, str(error))
 
 
 class WorkloadPlanner:

@@ -33,13 +33,13 @@ class MoveBudgets:
         budgets = (self.made.opens(queue, limit, counts[queue]) for queue, limit in limits.items())
         return max((*budgets, *(movable_from(self._ledger, move.workload) for move in plan.moves)), default=0.0)
 
-    def look_ahead(self, found: NoPlan, key: str, times: PlanTimes, now: float) -> float | None:
+    def look_ahead(self, no_plan: NoPlan, key: str, times: PlanTimes, now: float) -> float | None:
         """Returns as of when to plan for the workload that has no plan now, None if it cannot have one by its next plan.
 
         It can if minimum run times end or budgets open until then. Its next plan is then made when they do (`opens`).
         """
         at = times.time_of(key)
-        forbidden = found.stays.keys() & {WITHIN_MINIMUM, USED_UP}
+        forbidden = no_plan.stays.keys() & {WITHIN_MINIMUM, USED_UP}
         return at if forbidden or self.left(at) != self.left(now) else None
 
     def _limits(self) -> dict[str, int | None]:

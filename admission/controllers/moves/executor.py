@@ -67,31 +67,31 @@ class MoveExecutor:
         self.places = HeldPlaces(views, self._ledger, self._queues)
 
     def begin(
-        self, made: MovePlan, purpose: str, writes: asyncio.TaskGroup, beside: Unfinished = NONE_UNFINISHED
+        self, plan: MovePlan, purpose: str, writes: asyncio.TaskGroup, beside: Unfinished = NONE_UNFINISHED
     ) -> str | asyncio.Task[list[str]]:
         """Takes the places of the plan and begins the writes, or returns why the plan no longer holds.
 
         `purpose` completes the sentence "moved to another place so that". `beside` are on their way already, and the gang may
         have their old places. The task returns the movers that stay.
         """
-        key, now = made.workload, self._now()
-        keys = [move.workload for move in made.moves]
+        key, now = plan.workload, self._now()
+        keys = [move.workload for move in plan.moves]
         seen = {each: found for each in keys if (found := self._views.workloads.objects.get(each)) is not None}
-        if (why := self._refusal(made, seen, beside.leaving)) is not None:
+        if (why := self._refusal(plan, seen, beside.leaving)) is not None:
             metrics.MOVE_PLANS.labels(CHANGED).inc()
             log.info("the plan of moves no longer holds", extra={"workload": key, "why": why})
             return why
         metrics.MOVE_PLANS.labels(STARTED).inc()
-        for move in made.moves:
+        for move in plan.moves:
             self.budgets.made.add(move.before.cluster_queue, now)
         if key:
-            victims = tuple(one.victim.workload for one in made.evictions)
+            victims = tuple(one.victim.workload for one in plan.evictions)
             self.places.add(key, (*keys, *beside.movers), now, beside.victims.union(victims))
             movers = listed(keys, NAMED)
-            text = f"its place is held; {movers} leave it for other places{_evicted(victims)}; they lose {lost(made)}"
+            text = f"its place is held; {movers} leave it for other places{_evicted(victims)}; they lose {lost(plan)}"
             self.tell(key, "Normal", "PlaceHeld", text)
-        log.info("moves begin", extra={"workload": key, "movers": keys[:3], "moves": len(keys), "cost": made.cost})
-        task = writes.create_task(self._write(made, purpose, seen, writes), name=f"move so that {purpose}")
+        log.info("moves begin", extra={"workload": key, "movers": keys[:3], "moves": len(keys), "cost": plan.cost})
+        task = writes.create_task(self._write(plan, purpose, seen, writes), name=f"move so that {purpose}")
         for each in keys:
             self._scheduler.writing(each, task)
         gang = self._queues.workload(key)
@@ -100,36 +100,36 @@ class MoveExecutor:
         self._context.cycle_due.set()
         return task
 
-    def _refusal(self, made: MovePlan, seen: dict[str, Workload], leaving: frozenset[str]) -> str | None:
+    def _refusal(self, plan: MovePlan, seen: dict[str, Workload], leaving: frozenset[str]) -> str | None:
         """Takes the places, or returns why not."""
-        gang = self._queues.workload(made.workload)
-        if made.workload and (gang is None or gang.blocked is not None):
-            return f"{made.workload} waits no longer"
-        if len(made.moves) > _MOST:
-            return f"the plan has {len(made.moves)} moves, and at most {_MOST} are made together"
-        if len(seen) < len(made.moves) or any(key in self._scheduler.admitting for key in seen):
+        gang = self._queues.workload(plan.workload)
+        if plan.workload and (gang is None or gang.blocked is not None):
+            return f"{plan.workload} waits no longer"
+        if len(plan.moves) > _MOST:
+            return f"the plan has {len(plan.moves)} moves, and at most {_MOST} are made together"
+        if len(seen) < len(plan.moves) or any(key in self._scheduler.admitting for key in seen):
             return "a workload that would move is being written"
         if any(found.status.unhealthy_nodes for found in seen.values()):
             return "a workload that would move lost a node"
-        victims = [one.victim for one in made.evictions]
+        victims = [one.victim for one in plan.evictions]
         if gang is not None and victims:
             found = may_not_evict(self._ledger, self._queues.evictions, gang, victims, leaving, self._now())
             if found is not None:
-                return f"{made.workload} {found[0]}"
+                return f"{plan.workload} {found[0]}"
         others = self._queues.capacity_reservations()
-        reserved = [(owner, one.admission) for owner, one in others if owner.key != made.workload]
-        return commit(self._ledger, gang, made, self._now(), self.budgets.left(self._now()), reserved, leaving)
+        reserved = [(owner, one.admission) for owner, one in others if owner.key != plan.workload]
+        return commit(self._ledger, gang, plan, self._now(), self.budgets.left(self._now()), reserved, leaving)
 
     async def _write(
-        self, made: MovePlan, purpose: str, seen: dict[str, Workload], writes: asyncio.TaskGroup
+        self, plan: MovePlan, purpose: str, seen: dict[str, Workload], writes: asyncio.TaskGroup
     ) -> list[str]:
         message = moving_message(purpose)
         stays: list[str] = []
-        for number, move in enumerate(made.moves):
+        for number, move in enumerate(plan.moves):
             try:
                 outcome = await self._writer.relocate(move, seen[move.workload], message)
             except NotLeader:
-                return [each.workload for each in made.moves[number:]]
+                return [each.workload for each in plan.moves[number:]]
             except StowageError as error:
                 log.warning("move not written: %s", error, extra={"workload": move.workload})
                 outcome = MoveOutcome.CHANGED
@@ -137,25 +137,25 @@ class MoveExecutor:
             if outcome == MoveOutcome.WRITTEN:
                 metrics.MOVE_LOSS.labels(move.before.cluster_queue).inc(move.cost)
             if outcome == MoveOutcome.CHANGED:
-                stays = [each.workload for each in made.moves[number:]]
-                log.info("the moves have stopped", extra={"workload": made.workload, "changed": move.workload})
-                if made.workload:
-                    self._stop(made.workload, f"{move.workload} has changed, and the others that would move stay")
+                stays = [each.workload for each in plan.moves[number:]]
+                log.info("the moves have stopped", extra={"workload": plan.workload, "changed": move.workload})
+                if plan.workload:
+                    self._stop(plan.workload, f"{move.workload} has changed, and the others that would move stay")
                 break
         if not stays:
-            self.evict(made, writes)
+            self.evict(plan, writes)
         self._context.cycle_due.set()
         return stays
 
-    def evict(self, made: MovePlan, writes: asyncio.TaskGroup) -> None:
+    def evict(self, plan: MovePlan, writes: asyncio.TaskGroup) -> None:
         """Evicts the victims of the plan, whose moves are written, or none if one may no longer be evicted."""
-        if not made.evictions or made.workload not in self.places:
+        if not plan.evictions or plan.workload not in self.places:
             return
-        if (why := unevictable(self._ledger, self._queues.workload(made.workload), made)) is not None:
-            self._stop(made.workload, why)
+        if (why := unevictable(self._ledger, self._queues.workload(plan.workload), plan)) is not None:
+            self._stop(plan.workload, why)
             return
-        self._evicting[made.workload] = made
-        self._scheduler.preempt(Preempt(made.workload, tuple(one.victim for one in made.evictions), ""), writes)
+        self._evicting[plan.workload] = plan
+        self._scheduler.preempt(Preempt(plan.workload, tuple(one.victim for one in plan.evictions), ""), writes)
 
     def evict_again(self, writes: asyncio.TaskGroup) -> None:
         """Evicts the victims whose evictions were not written, such as of a tenant who rewrites them all the time."""
@@ -182,6 +182,6 @@ def _evicted(victims: tuple[str, ...]) -> str:
     return f", and {listed(victims, NAMED)} {'is' if len(victims) == 1 else 'are'} evicted from it" if victims else ""
 
 
-def lost(made: MovePlan) -> str:
+def lost(plan: MovePlan) -> str:
     """Returns the work that the moves of the plan lose, in words; a device-hour is an hour of one GPU or other device."""
-    return f"{made.cost} device-seconds of work ({made.cost / 3600:.2f} device-hours)"
+    return f"{plan.cost} device-seconds of work ({plan.cost / 3600:.2f} device-hours)"

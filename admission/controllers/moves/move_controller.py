@@ -190,12 +190,12 @@ class MoveController:
             spent += await self._look_ahead(key, found)
         return spent
 
-    async def _look_ahead(self, key: str, found: NoPlan) -> float:
+    async def _look_ahead(self, key: str, no_plan: NoPlan) -> float:
         """Makes the next attempt when budgets and minimum run times allow moves that help, if only these forbid them now.
 
         Returns the seconds of computation.
         """
-        at = self._executor.budgets.look_ahead(found, key, self._times, self._now())
+        at = self._executor.budgets.look_ahead(no_plan, key, self._times, self._now())
         if at is None:
             return 0.0
         ahead, spent = await self.planned(key, evict=True, at=at)
@@ -203,13 +203,13 @@ class MoveController:
             self._times.sooner(key, self._executor.budgets.opens(ahead))
         return spent
 
-    def _begin(self, made: MovePlan, writes: asyncio.TaskGroup) -> bool:
+    def _begin(self, plan: MovePlan, writes: asyncio.TaskGroup) -> bool:
         """Begins the moves; False if the plan no longer holds."""
-        begun = self._executor.begin(made, purpose_of(made.workload), writes)
+        begun = self._executor.begin(plan, purpose_of(plan.workload), writes)
         if isinstance(begun, str):
-            self._times.again(made.workload, self._now() + FIRST_PAUSE)
+            self._times.again(plan.workload, self._now() + FIRST_PAUSE)
             return False
-        begun.add_done_callback(partial(self._written, made.workload))
+        begun.add_done_callback(partial(self._written, plan.workload))
         return True
 
     def _written(self, key: str, moves: asyncio.Task[list[str]]) -> None:

@@ -62,61 +62,63 @@ class TakeOver:
                 log.exception("a plan of moves could not be resumed", extra={"workload": key})
         return begun
 
-    async def _waiting(self, found: Unfinished) -> list[str]:
+    async def _waiting(self, unfinished: Unfinished) -> list[str]:
         """Returns for which waiting workloads others leave their places, in the order of the queues."""
         turns, objects, waiting = ShortTurns(), self._views.workloads.objects, []
         for one in list(self._queues.workloads()):
             await turns.give_way()
-            if found.is_for(one.key, objects):
+            if unfinished.is_for(one.key, objects):
                 waiting.append(one)
         return [one.key for one in sorted(waiting, key=order_of)]
 
-    async def _rest_of(self, key: str, found: Unfinished, now: float, *, more: bool) -> Rest | None:
+    async def _rest_of(self, key: str, unfinished: Unfinished, now: float, *, more: bool) -> Rest | None:
         """Returns what the plan for the workload still lacks; None if it gets no place by it, or waits no longer.
 
         It holds until the loop runs again. `more`: others may have to leave that are not on their way.
         """
         for _ in range(_TRIES):
             try:
-                return await self._searched(key, found, now, more=more)
+                return await self._searched(key, unfinished, now, more=more)
             except LookupError as missing:
                 log.info("the plan is searched again", extra={"workload": key, "missing": repr(missing)})
         return None
 
-    async def _searched(self, key: str, found: Unfinished, now: float, *, more: bool) -> Rest | None:
-        turns = Turns(lambda pause: self._rest(key, found, now, turns.around, more=more), _TURN, _BETWEEN_TURNS)
+    async def _searched(self, key: str, unfinished: Unfinished, now: float, *, more: bool) -> Rest | None:
+        turns = Turns(lambda pause: self._rest(key, unfinished, now, turns.around, more=more), _TURN, _BETWEEN_TURNS)
         await asyncio.sleep(0)
         return await turns.result()
 
-    def _rest(self, key: str, found: Unfinished, now: float, around: Around, *, more: bool) -> Rest | None:
+    def _rest(self, key: str, unfinished: Unfinished, now: float, around: Around, *, more: bool) -> Rest | None:
         if (gang := self._queues.workload(key)) is None:
             return None
-        if (admission := place_after_moves(self._ledger, gang, found.leaving, now)) is not None:
+        if (admission := place_after_moves(self._ledger, gang, unfinished.leaving, now)) is not None:
             return admission, None
         if not more:
             return None
-        made = evictions_after_moves(self._ledger, gang, found.leaving, now, around)
+        made = evictions_after_moves(self._ledger, gang, unfinished.leaving, now, around)
         if made is None:  # one of those may move, or all of them have to
-            made = moves_after_moves(self._ledger, gang, found.leaving, now, self._executor.budgets.left(now), around)
-        elif not self._may_evict(gang, made, found, now):
+            made = moves_after_moves(
+                self._ledger, gang, unfinished.leaving, now, self._executor.budgets.left(now), around
+            )
+        elif not self._may_evict(gang, made, unfinished, now):
             return None
         return None if made is None or made.admission is None else (made.admission, made)
 
-    def _may_evict(self, gang: Workload, made: MovePlan, found: Unfinished, now: float) -> bool:
-        victims, evictions = [one.victim for one in made.evictions], self._queues.evictions
-        return may_not_evict(self._ledger, evictions, gang, victims, found.leaving, now) is None
+    def _may_evict(self, gang: Workload, plan: MovePlan, unfinished: Unfinished, now: float) -> bool:
+        victims, evictions = [one.victim for one in plan.evictions], self._queues.evictions
+        return may_not_evict(self._ledger, evictions, gang, victims, unfinished.leaving, now) is None
 
     def _begin(
-        self, gang: Workload, rest: Rest, found: Unfinished, now: float, writes: asyncio.TaskGroup
+        self, gang: Workload, rest: Rest, unfinished: Unfinished, now: float, writes: asyncio.TaskGroup
     ) -> list[MovePlan]:
         """Holds the place and begins what is left to do; returns that."""
         admission, made = rest
         if made is not None and made.moves:
-            refused = self._executor.begin(made, purpose_of(gang.key), writes, found)
+            refused = self._executor.begin(made, purpose_of(gang.key), writes, unfinished)
             return [] if isinstance(refused, str) else [made]
         more = () if made is None else (one.victim.workload for one in made.evictions)
         hold_place(self._ledger, gang, admission)
-        self._executor.places.add(gang.key, found.movers, now, found.victims.union(more))
+        self._executor.places.add(gang.key, unfinished.movers, now, unfinished.victims.union(more))
         if made is None:
             return []
         self._executor.evict(made, writes)

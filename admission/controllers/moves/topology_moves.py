@@ -123,14 +123,14 @@ class TopologyMoves:
 
         return await computed(compute, {"flavor": flavor, "level": level})
 
-    def _begin(self, topology: Topology, made: MovePlan, writes: asyncio.TaskGroup) -> str | asyncio.Task[list[str]]:
+    def _begin(self, topology: Topology, plan: MovePlan, writes: asyncio.TaskGroup) -> str | asyncio.Task[list[str]]:
         """Begins the moves of a plan for a free domain, or returns why it no longer holds."""
-        begun = self._executor.begin(made, f"{'/'.join(made.domain)} becomes free", writes)
+        begun = self._executor.begin(plan, f"{'/'.join(plan.domain)} becomes free", writes)
         if not isinstance(begun, str):
-            for _ in made.moves:
+            for _ in plan.moves:
                 self._made.add(topology.key, self._now())
-            keys = [move.workload for move in made.moves]
-            text = f"{listed(keys, NAMED)} leave {'/'.join(made.domain)} for other places and lose {lost(made)}"
+            keys = [move.workload for move in plan.moves]
+            text = f"{listed(keys, NAMED)} leave {'/'.join(plan.domain)} for other places and lose {lost(plan)}"
             self._recorder.record(ref_to(TOPOLOGIES, topology), "Normal", "Defragmenting", text)
         return begun
 
@@ -167,7 +167,7 @@ class TopologyMoves:
                 spent += took
                 plans.append(found)
         made = [one for one in plans if isinstance(one, MovePlan)]
-        best = min(made, key=lambda one: one.certificate.cost) if made else next(iter(plans), None)
+        best = min(made, key=lambda plan: plan.certificate.cost) if made else next(iter(plans), None)
         return best, spent
 
     async def _write(self, topology: Topology, text: str) -> None:
@@ -180,10 +180,10 @@ class TopologyMoves:
             log.warning("a request of moves was not answered: %s", error, extra={"topology": topology.key})
 
 
-async def _answer(made: MovePlan, begun: str | asyncio.Task[list[str]]) -> str:
+async def _answer(plan: MovePlan, begun: str | asyncio.Task[list[str]]) -> str:
     """Waits until the moves are written, and returns the answer to the request."""
     if isinstance(begun, str):
         return f"Refused: {begun}"
     stays = await begun
-    movers = ",".join(move.workload for move in made.moves if move.workload not in stays)
+    movers = ",".join(move.workload for move in plan.moves if move.workload not in stays)
     return f"Moving: {movers}" + (f"; stay: {','.join(stays)}" if stays else "")

@@ -211,8 +211,8 @@ class NodeController:
 
     # ---- actions
 
-    async def _settle(self, workload: Workload, host: HostState, found: FailureVerdict) -> None:
-        if found.closed and self._rules.together and not workload.of_one_pod:
+    async def _settle(self, workload: Workload, host: HostState, verdict: FailureVerdict) -> None:
+        if verdict.closed and self._rules.together and not workload.of_one_pod:
             everywhere = self._staying_pods(workload.key)
             here = Counter({name: count for (name, node), count in everywhere.items() if node == host.name})
             total = Counter[str]()
@@ -221,8 +221,8 @@ class NodeController:
             if lost := lost_places(workload, host.name, here, total):
                 self._displace(workload.key, lost, frozenset((host.name,)))
         if is_assigned_to(workload, host.name) or host.name in {n.name for n in workload.status.unhealthy_nodes}:
-            await self._update_unhealthy_nodes(workload, host.name, found.failed)
-        for pod in found.ended:
+            await self._update_unhealthy_nodes(workload, host.name, verdict.failed)
+        for pod in verdict.ended:
             await self._end_pod(pod)
 
     async def _update_unhealthy_nodes(self, workload: Workload, host: str, failed: bool) -> None:

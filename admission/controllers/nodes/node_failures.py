@@ -253,5 +253,5 @@ def _assigned_to(workload: Workload, host: str) -> Iterator[PodSetAssignment]:
             yield psa
 
 
-def _read(given: Sequence[Mapping[str, Any]]) -> tuple[Toleration, ...]:
-    return msgspec.convert(given, tuple[Toleration, ...])
+def _read(tolerations: Sequence[Mapping[str, Any]]) -> tuple[Toleration, ...]:
+    return msgspec.convert(tolerations, tuple[Toleration, ...])

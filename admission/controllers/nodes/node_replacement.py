@@ -113,14 +113,14 @@ def hostnames(workload: Workload) -> Iterator[str]:
         yield from hosts_of(psa)
 
 
-def hosts_of(given: PodSetAssignment) -> Iterator[str]:
+def hosts_of(assignment: PodSetAssignment) -> Iterator[str]:
     """Yields the hosts of one pod set's assignment, like `hostnames`."""
-    yield from (host for host, _ in hosts_and_counts(given))
+    yield from (host for host, _ in hosts_and_counts(assignment))
 
 
-def hosts_and_counts(given: PodSetAssignment) -> Iterator[tuple[str, int]]:
+def hosts_and_counts(pod_set: PodSetAssignment) -> Iterator[tuple[str, int]]:
     """Yields the hosts of one pod set's assignment with their numbers of pods."""
-    placed = given.topology_assignment
+    placed = pod_set.topology_assignment
     if placed is None or tuple(placed.levels[-1:]) != (HOSTNAME_LABEL,):
         return
     try:

@@ -118,9 +118,11 @@ class PodMover:
             found[pod.pod_set or "", hostname(node) if node is not None else pod.node] += 1
         return found
 
-    async def _all_replaced(self, workload: Workload, pods: Mapping[str, RefusedPod], found: Displacement) -> bool:
+    async def _all_replaced(
+        self, workload: Workload, pods: Mapping[str, RefusedPod], displacement: Displacement
+    ) -> bool:
         """Reports whether every pod to end gets a replacement and no owner fails because of it."""
-        going = [pod for name, pod in pods.items() if name in found.end or pod.place in found.lost]
+        going = [pod for name, pod in pods.items() if name in displacement.end or pod.place in displacement.lost]
         owners = Counter(pod.owner for pod in going)
         for owner, count in owners.items():
             if owner is None or not await self._is_replaced(workload.metadata.namespace or "", owner, count):

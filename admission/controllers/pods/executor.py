@@ -74,18 +74,18 @@ class PodExecutor:
         self.making: set[str] = set()
         """The keys of Workloads that are being created."""
 
-    async def perform(self, key: str, first: QueuedPod | None, made: PodGroupPlan) -> float | None:
+    async def perform(self, key: str, first: QueuedPod | None, plan: PodGroupPlan) -> float | None:
         """Performs the plan; returns the seconds until the next one, or None. Raises ApiErrors other than conflicts.
 
         `first` is the pod on which events about the whole unit are recorded; None records none.
         """
         ref = ref_to(PODS, first) if first else None
-        if made.note:
-            log.info("pods held up", extra={"pods": key, "why": made.note})
-        for step in _steps(made.actions):
+        if plan.note:
+            log.info("pods held up", extra={"pods": key, "why": plan.note})
+        for step in _steps(plan.actions):
             if not await self._step(key, ref, step):
                 return CONFLICT_RETRY
-        return made.again_in
+        return plan.again_in
 
     def record(self, ref: ObjectRef | None, events: Iterable[PlannedEvent]) -> None:
         """Records the events on the object."""

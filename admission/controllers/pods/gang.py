@@ -189,11 +189,11 @@ def bound_places(members: SortedMembers, joined: Iterable[QueuedPod]) -> int:
     return sum(pod.bound or pod.succeeded for pod in (*members.kept, *joined)) + (lost & successors).total()
 
 
-def shortage(found: int, terms: GangTerms) -> str | None:
-    """Returns why a gang with `found` pods waits, or None if it has enough."""
+def shortage(pods: int, terms: GangTerms) -> str | None:
+    """Returns why a gang with `pods` pods waits, or None if it has enough."""
     if terms.minimum is None:
         return terms.lacking or f"no PodGroup {terms.name} says how many pods the gang needs, and no pod does"
-    return f"{found} of {terms.minimum} pods exist" if found < terms.minimum else None
+    return f"{pods} of {terms.minimum} pods exist" if pods < terms.minimum else None
 
 
 @dataclass(frozen=True)

@@ -216,7 +216,7 @@ class _Gang:
         )
         return PodGroupPlan((PatchWorkload(workload, patch, events),))
 
-    def _annotated(self, made: PodGroupPlan, *, joins_late: bool = False) -> PodGroupPlan:
+    def _annotated(self, plan: PodGroupPlan, *, joins_late: bool = False) -> PodGroupPlan:
         """Adds the gang's annotations to Workloads that are created; `joins_late` omits what concerns the start."""
         terms = self._terms.annotations()
         if joins_late:
@@ -229,8 +229,8 @@ class _Gang:
             named = meta.model_copy(update={"annotations": annotations})
             return replace(action, workload=action.workload.model_copy(update={"metadata": named}))
 
-        actions = tuple(annotated(each) if isinstance(each, CreateWorkload) else each for each in made.actions)
-        return replace(made, actions=actions)
+        actions = tuple(annotated(each) if isinstance(each, CreateWorkload) else each for each in plan.actions)
+        return replace(plan, actions=actions)
 
     # ---- while the gang has quota
 
@@ -359,5 +359,5 @@ def _has_quota(workload: Workload) -> bool:
     return is_true(workload.status.conditions, names.QUOTA_RESERVED)
 
 
-def _earlier(one: float | None, other: float | None) -> float | None:
-    return min((seconds for seconds in (one, other) if seconds is not None), default=None)
+def _earlier(first: float | None, second: float | None) -> float | None:
+    return min((seconds for seconds in (first, second) if seconds is not None), default=None)

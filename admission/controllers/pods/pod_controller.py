@@ -315,10 +315,10 @@ class PodController:
         return PodUnit.of(pods) if pods else unit
 
     def _record_gang_events(
-        self, key: str, unit: PodUnit, workloads: Sequence[Workload], made: PodGroupPlan
+        self, key: str, unit: PodUnit, workloads: Sequence[Workload], plan: PodGroupPlan
     ) -> float | None:
         """Records events on waiting members with the reason of the wait."""
-        gang = reason_of(workloads[0] if workloads else None, made.note)
+        gang = reason_of(workloads[0] if workloads else None, plan.note)
         reasons = {pod.key: gang for pod in unit.pods if pod.gated}
         for pod_key in reasons:
             for workload in self._workloads.by_index(BY_POD, pod_key):

@@ -162,9 +162,9 @@ class _PodGroupPlanner:
             return going.followed(self._report_shortage(len(unit.counting)) if unit.group else NOTHING)
         return going.followed(self._created())
 
-    def _report_shortage(self, found: int) -> PodGroupPlan:
+    def _report_shortage(self, pods: int) -> PodGroupPlan:
         try:
-            error = TooFewPods(self._unit.group, found, self._unit.total)
+            error = TooFewPods(self._unit.group, pods, self._unit.total)
         except UnlikePods as different:
             return unlike(different)
         return uncomposed(error)

@@ -240,15 +240,15 @@ class SetController:
 
     # ---- perform
 
-    async def _perform(self, ref: ObjectRef | None, key: str, made: SetPlan) -> float | None:
-        if made.note:
-            log.info("set held up", extra={"set": key, "why": made.note})
-        for action in made.workloads():
+    async def _perform(self, ref: ObjectRef | None, key: str, plan: SetPlan) -> float | None:
+        if plan.note:
+            log.info("set held up", extra={"set": key, "why": plan.note})
+        for action in plan.workloads():
             work = self._writer.perform(action.workload.key, action)
             if not await attempt(self._recorder, key, ref, action, work):
                 return CONFLICT_RETRY
-        joined = await asyncio.gather(*(self._join(key, each) for each in made.joins()))
-        return made.again_in if all(joined) else CONFLICT_RETRY
+        joined = await asyncio.gather(*(self._join(key, each) for each in plan.joins()))
+        return plan.again_in if all(joined) else CONFLICT_RETRY
 
     async def _join(self, key: str, action: JoinPod) -> bool:
         meta = action.pod.metadata

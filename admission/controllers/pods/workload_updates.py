@@ -56,31 +56,31 @@ def released_at_end(pods: Sequence[QueuedPod], workloads: Sequence[Workload], me
     return PodGroupPlan(actions, note=note if late else "")
 
 
-def with_reason(made: PodGroupPlan, workloads: Sequence[Workload], now: float) -> PodGroupPlan:
+def with_reason(plan: PodGroupPlan, workloads: Sequence[Workload], now: float) -> PodGroupPlan:
     """Adds to the plan that the only Workload's status states why pods are held, unless the plan writes that Workload.
 
     While a gang has no quota, QuotaReserved=False states the reason instead. A finished Workload holds only pods that came too
     late for it.
     """
-    if len(workloads) != 1 or any(getattr(action, "workload", None) is not None for action in made.actions):
-        return made
+    if len(workloads) != 1 or any(getattr(action, "workload", None) is not None for action in plan.actions):
+        return plan
     (workload,) = workloads
     state, status = workload.status.conditions, workload.status
     if workload.metadata.deletion_timestamp:
-        return made
+        return plan
     finished, reasons = is_true(state, names.FINISHED), names.PodsHeldReason
     waits = reasons.GROUP_FINISHED if finished else reasons.PODS_WAIT
-    reason = next((event.reason for event in made.events if event.message in made.note), waits)
+    reason = next((event.reason for event in plan.events if event.message in plan.note), waits)
     old = find_condition(state, names.PODS_HELD)
-    about = (reason if made.note else "", old.reason if old else "")
+    about = (reason if plan.note else "", old.reason if old else "")
     if finished and reasons.GROUP_FINISHED not in about:
-        return made
-    if not made.note or (reason == names.ReplacementReason.GANG_WAITING and not is_true(state, names.QUOTA_RESERVED)):
-        return made if old is None else made.then(SetStatus(workload, without(status, names.PODS_HELD)))
-    if old is not None and (old.reason, old.message) == (reason, made.note[:MESSAGE_LIMIT]):
-        return made
-    events = with_condition(status, names.PODS_HELD, True, reason, made.note, now, workload.metadata.generation)
-    return made.then(SetStatus(workload, events))
+        return plan
+    if not plan.note or (reason == names.ReplacementReason.GANG_WAITING and not is_true(state, names.QUOTA_RESERVED)):
+        return plan if old is None else plan.then(SetStatus(workload, without(status, names.PODS_HELD)))
+    if old is not None and (old.reason, old.message) == (reason, plan.note[:MESSAGE_LIMIT]):
+        return plan
+    events = with_condition(status, names.PODS_HELD, True, reason, plan.note, now, workload.metadata.generation)
+    return plan.then(SetStatus(workload, events))
 
 
 def corrected(unit: PodUnit, workload: Workload, context: JobContext) -> PodGroupPlan:

@@ -170,10 +170,10 @@ class AdvanceReservationController:
         there = ((key, self._ledger.workload(key)) for key in sorted(keys))
         return [key for key, found in there if found is not None and not usable_by(reservation, found, now)]
 
-    async def _say(self, found: AdvanceReservation, status: str, reason: str, message: str) -> None:
+    async def _say(self, reservation: AdvanceReservation, status: str, reason: str, message: str) -> None:
         said = status, reason, message
-        conditions = found.status.conditions
-        await write_active(self._kube, ADVANCE_RESERVATIONS, found.metadata, conditions, said, self._wall())
+        conditions = reservation.status.conditions
+        await write_active(self._kube, ADVANCE_RESERVATIONS, reservation.metadata, conditions, said, self._wall())
 
 
 def _amounts(sums: Mapping[model.FlavorResource, int]) -> str:

@@ -139,8 +139,8 @@ class Explainer:
             raise
         await asyncio.sleep(turns.spent * _REST)
 
-    async def _write(self, workload: Workload, found: Explanation, hint: MoveHint | None) -> None:
-        code, text = code_of(found), headline(found)
+    async def _write(self, workload: Workload, explanation: Explanation, hint: MoveHint | None) -> None:
+        code, text = code_of(explanation), headline(explanation)
         if hint is not None:
             text = f"{text}; {hint.text(enabled=self._moves)}"
         status = conditions.explained(workload.status, code, text, self._now(), workload.metadata.generation)
@@ -153,12 +153,12 @@ class Explainer:
                 return
             self._recorder.record(ref_to(WORKLOADS, workload), "Normal", "Explanation", text)
         if workload.key in self._views.workloads.objects:
-            self._reported[workload.key] = (found.reason, self._now())
+            self._reported[workload.key] = (explanation.reason, self._now())
 
 
-def code_of(found: Explanation) -> str:
+def code_of(explanation: Explanation) -> str:
     """Returns the reason of the condition."""
-    return Reason.CANNOT_RUN if found.verdict is Verdict.CANNOT_RUN else found.reason
+    return Reason.CANNOT_RUN if explanation.verdict is Verdict.CANNOT_RUN else explanation.reason
 
 
 def _waits(workload: Workload) -> bool:

@@ -59,84 +59,84 @@ class GroupResult:
     again_in: float | None = None
 
 
-def result(given: ResultInput) -> GroupResult:
+def result(inputs: ResultInput) -> GroupResult:
     """Returns the results for the present state."""
-    record = given.record.attempt(given.workload, placed=PLACEMENT in given.data)
-    status, message = status_of(given)
-    holds = given.placed or (record.over and status in (GroupStatus.BOUND, GroupStatus.FAILED))
+    record = inputs.record.attempt(inputs.workload, placed=PLACEMENT in inputs.data)
+    status, message = status_of(inputs)
+    holds = inputs.placed or (record.over and status in (GroupStatus.BOUND, GroupStatus.FAILED))
     data = {STATUS: status, **({MESSAGE: message} if message else {})}
     assignments: tuple[RankAssignment, ...] = ()
     if holds:
-        assignments, placement = _places(given, record)
+        assignments, placement = _places(inputs, record)
         data |= {PLACEMENT: placement} if placement is not None else {}
         data |= {RANK: rank_text(assignments)} if assignments else {}
     record = replace(
         record, taken={assignment.rank: assignment.taken for assignment in assignments if assignment.taken}
     )
-    data |= _times(given, record, holds=holds, bound=status == GroupStatus.BOUND)
-    if not given.placed:
+    data |= _times(inputs, record, holds=holds, bound=status == GroupStatus.BOUND)
+    if not inputs.placed:
         return GroupResult(data, record, {})
     if not assignments:
-        return GroupResult(data, record, {}, LOOK_AGAIN if any(pod.node for pod in given.living) else None)
-    return _labelled(GroupResult(data, record, {}), given, assignments)
+        return GroupResult(data, record, {}, LOOK_AGAIN if any(pod.node for pod in inputs.living) else None)
+    return _labelled(GroupResult(data, record, {}), inputs, assignments)
 
 
 # ---- placement
 
 
-def _places(given: ResultInput, record: ResultRecord) -> tuple[tuple[RankAssignment, ...], str | None]:
+def _places(inputs: ResultInput, record: ResultRecord) -> tuple[tuple[RankAssignment, ...], str | None]:
     """Returns the rank assignments, and the placement as text."""
-    ours = given.record.goes_on(record) or not given.record.workload
-    old = _old_assignments(given, record) if ours else ()
-    if given.workload is None or not given.living:
+    ours = inputs.record.goes_on(record) or not inputs.record.workload
+    old = _old_assignments(inputs, record) if ours else ()
+    if inputs.workload is None or not inputs.living:
         # While no pod lives, the last placement stays, so that the next attempt counts this one.
-        return old, given.data.get(PLACEMENT) if ours else None
-    pods = [PlacedPod(pod.name, given.path_of(pod)) for pod in given.living]
-    assignments = rank_assignments(old, pods, given.size)
+        return old, inputs.data.get(PLACEMENT) if ours else None
+    pods = [PlacedPod(pod.name, inputs.path_of(pod)) for pod in inputs.living]
+    assignments = rank_assignments(old, pods, inputs.size)
     paths: dict[str, Path] = {pod.pod: pod.path for pod in pods if pod.path}
     paths |= {assignment.pod: assignment.path for assignment in assignments if assignment.path}
     return assignments, placement_text(paths) if paths else None
 
 
-def _old_assignments(given: ResultInput, record: ResultRecord) -> tuple[RankAssignment, ...]:
+def _old_assignments(inputs: ResultInput, record: ResultRecord) -> tuple[RankAssignment, ...]:
     """Reads the rank assignments from the ConfigMap, or from the pods' labels if the ConfigMap lost them."""
-    assignments = read_assignments(given.data.get(RANK), given.data.get(PLACEMENT), record.taken)
+    assignments = read_assignments(inputs.data.get(RANK), inputs.data.get(PLACEMENT), record.taken)
     if assignments:
         return assignments
     ranks: dict[int, RankAssignment] = {}
-    for pod in given.living:
+    for pod in inputs.living:
         rank = _number(pod.given.get(names.SAKKARA_RANK))
         if rank is not None:
             taken = (_number(pod.given.get(names.SAKKARA_RETRIES)) or 0) - record.retries
-            ranks.setdefault(rank, RankAssignment(rank, pod.name, given.path_of(pod), max(0, taken)))
+            ranks.setdefault(rank, RankAssignment(rank, pod.name, inputs.path_of(pod), max(0, taken)))
     return tuple(ranks[rank] for rank in sorted(ranks))
 
 
 # ---- times
 
 
-def _times(given: ResultInput, record: ResultRecord, *, holds: bool, bound: bool) -> dict[str, str]:
+def _times(inputs: ResultInput, record: ResultRecord, *, holds: bool, bound: bool) -> dict[str, str]:
     """Returns the times from the first wait to the last bound pod; a group that returns after its end starts from zero."""
-    data: Mapping[str, str] = {} if given.record.over and not record.over else given.data
+    data: Mapping[str, str] = {} if inputs.record.over and not record.over else inputs.data
     times: dict[str, str] = {}
     begin = _moment(data.get(BEGIN))
-    if begin is None and given.workload is not None:
-        begin = _refined_time(parse_time(given.workload.metadata.creation_timestamp), given.seen)
+    if begin is None and inputs.workload is not None:
+        begin = _refined_time(parse_time(inputs.workload.metadata.creation_timestamp), inputs.seen)
     if begin is not None:
         times[BEGIN] = _format_time(begin)
-    if SOLVER in data or given.solver is not None:
-        times[SOLVER] = str(round((_number(data.get(SOLVER)) or 0) + (given.solver or 0.0)))
-    end = _moment(data.get(END)) if holds and given.record.goes_on(record) else None
-    if end is None and bound and begin is not None and given.living:
-        end = max(begin, _last_bound(given))
+    if SOLVER in data or inputs.solver is not None:
+        times[SOLVER] = str(round((_number(data.get(SOLVER)) or 0) + (inputs.solver or 0.0)))
+    end = _moment(data.get(END)) if holds and inputs.record.goes_on(record) else None
+    if end is None and bound and begin is not None and inputs.living:
+        end = max(begin, _last_bound(inputs))
     if begin is not None and end is not None:
         times |= {END: _format_time(end), TOTAL: str(_milli(end) - _milli(begin))}
     return times
 
 
-def _last_bound(given: ResultInput) -> float:
-    last = max((pod.scheduled for pod in given.living if pod.scheduled is not None), default=None)
-    return _refined_time(last, given.bound) or given.now
+def _last_bound(inputs: ResultInput) -> float:
+    last = max((pod.scheduled for pod in inputs.living if pod.scheduled is not None), default=None)
+    return _refined_time(last, inputs.bound) or inputs.now
 
 
 def _refined_time(second: float | None, seen: float | None) -> float | None:
@@ -170,15 +170,15 @@ def _number(text: str | None) -> int | None:
 # ---- labels
 
 
-def _labelled(group_result: GroupResult, given: ResultInput, assignments: Sequence[RankAssignment]) -> GroupResult:
+def _labelled(group_result: GroupResult, inputs: ResultInput, assignments: Sequence[RankAssignment]) -> GroupResult:
     """Adds the labels of pods that have a rank and are not being deleted.
 
     A pod that is about to be bound is labelled later, unless its gate waits for the rank.
     """
-    by_pod, left = {assignment.pod: assignment for assignment in assignments}, _patience_left(given)
+    by_pod, left = {assignment.pod: assignment for assignment in assignments}, _patience_left(inputs)
     wanted: dict[str, dict[str, str]] = {}
     again: float | None = None
-    for pod in given.pods:
+    for pod in inputs.pods:
         assignment = by_pod.get(pod.name)
         if assignment is None or pod.deleted:
             continue
@@ -194,7 +194,7 @@ def _labelled(group_result: GroupResult, given: ResultInput, assignments: Sequen
     return replace(group_result, labels=wanted, again_in=again)
 
 
-def _patience_left(given: ResultInput) -> float:
-    admitted = find_condition(given.conditions, names.ADMITTED)
+def _patience_left(inputs: ResultInput) -> float:
+    admitted = find_condition(inputs.conditions, names.ADMITTED)
     since = parse_time(admitted.last_transition_time) if admitted is not None else None
-    return max(0.0, (since if since is not None else given.now) + PATIENCE - given.now)
+    return max(0.0, (since if since is not None else inputs.now) + PATIENCE - inputs.now)

@@ -97,7 +97,7 @@ class ResultController:
         # deletion would go unreported if both happened while changes are collected.
         self._gone: dict[str, Workload] = {}
         self.queue = Reconciler("sakkara results", self.reconcile, workers=4)
-        maps.add_index(BY_MEMBERS, lambda found: (group_key(found),))
+        maps.add_index(BY_MEMBERS, lambda config_map: (group_key(config_map),))
         maps.add_handler(self._map_changed)
         pods.add_index(BY_MEMBERS, lambda pod: (pod.group_key,))
         pods.add_handler(self._pod_changed)
@@ -155,9 +155,9 @@ class ResultController:
                     self._gone[key] = change.object
                 self._queue_soon(found)
 
-    def _queue_soon(self, found: ConfigMap) -> None:
-        count = self._pods.count(BY_MEMBERS, group_key(found))
-        self.queue.add_after(found.key, BATCH * (1 + count / BATCH_PODS))
+    def _queue_soon(self, config_map: ConfigMap) -> None:
+        count = self._pods.count(BY_MEMBERS, group_key(config_map))
+        self.queue.add_after(config_map.key, BATCH * (1 + count / BATCH_PODS))
 
     # ---- one group
 
@@ -186,23 +186,23 @@ class ResultController:
         return group_result.again_in
 
     def _result_input(
-        self, found: ConfigMap, workload: Workload | None, pods: Sequence[MemberPod], spent: float | None
+        self, config_map: ConfigMap, workload: Workload | None, pods: Sequence[MemberPod], spent: float | None
     ) -> ResultInput:
         levels = self._paths.levels(workload)
-        read = read_group(found.metadata.name, found.data)
+        read = read_group(config_map.metadata.name, config_map.data)
         return ResultInput(
-            data=found.data,
-            record=_record(found),
+            data=config_map.data,
+            record=_record(config_map),
             workload=workload,
             pods=pods,
             path_of=lambda pod: self._paths.of(pod, levels),
             now=self._wall(),
             wanted=read.group.size if read.group else 0,
-            existing=sum(pod.lasting for pod in self._queued.by_index(BY_GROUP, group_key(found))),
-            fault=self._groups.problem(found.key),
+            existing=sum(pod.lasting for pod in self._queued.by_index(BY_GROUP, group_key(config_map))),
+            fault=self._groups.problem(config_map.key),
             solver=spent,
             seen=self._seen.get(workload.metadata.uid) if workload is not None else None,
-            bound=self._bound.get(group_key(found)),
+            bound=self._bound.get(group_key(config_map)),
         )
 
     def _workload(self, key: str) -> Workload | None:
@@ -210,14 +210,14 @@ class ResultController:
         found = self._workloads.by_index(BY_MAP, key)
         return max(found, key=_precedence, default=None)
 
-    async def _write(self, found: ConfigMap, patch: Mapping[str, Any]) -> None:
-        meta = found.metadata
+    async def _write(self, config_map: ConfigMap, patch: Mapping[str, Any]) -> None:
+        meta = config_map.metadata
         body = {**patch, "metadata": {**patch.get("metadata", {}), "uid": meta.uid}}
         body["metadata"]["resourceVersion"] = meta.resource_version
         try:
             answer = await self._kube.patch(CONFIG_MAPS, meta.name, body, meta.namespace, kind=PatchKind.MERGE)
         except NotFound:
-            log.debug("already gone", extra={"config_map": found.key})
+            log.debug("already gone", extra={"config_map": config_map.key})
             return
         self._maps.observe(_convert(msgspec.json.encode(answer)))
 
@@ -255,17 +255,19 @@ def map_keys(workload: Workload) -> tuple[str, ...]:
     return (object_key(workload.metadata.namespace, name),) if name else ()
 
 
-def patch_of(found: ConfigMap, group_result: GroupResult) -> dict[str, Any]:
+def patch_of(config_map: ConfigMap, group_result: GroupResult) -> dict[str, Any]:
     """Returns the merge patch of Stowage's keys and annotation, or an empty dict if nothing differs.
 
     A change of the solver time alone is no reason to write.
     """
-    data = {key: group_result.data.get(key) for key in WRITTEN if group_result.data.get(key) != found.data.get(key)}
+    data = {
+        key: group_result.data.get(key) for key in WRITTEN if group_result.data.get(key) != config_map.data.get(key)
+    }
     patch: dict[str, Any] = {}
     if data.keys() - {SOLVER}:
         patch["data"] = data
     record = group_result.record.text()
-    if record != found.metadata.annotations.get(RECORD) and group_result.record != ResultRecord():
+    if record != config_map.metadata.annotations.get(RECORD) and group_result.record != ResultRecord():
         patch["metadata"] = {"annotations": {RECORD: record}}
     return patch
 
@@ -277,8 +279,8 @@ def _precedence(workload: Workload) -> tuple[bool, bool, str, str]:
     return own, not over, meta.creation_timestamp or "", meta.uid
 
 
-def _record(found: ConfigMap) -> ResultRecord:
-    return ResultRecord.read(found.metadata.annotations.get(RECORD))
+def _record(config_map: ConfigMap) -> ResultRecord:
+    return ResultRecord.read(config_map.metadata.annotations.get(RECORD))
 
 
 def _is_over(workload: Workload) -> bool:

@@ -52,14 +52,16 @@ class PlacedPod:
 # ---- ranks
 
 
-def distance(one: Path, other: Path) -> int:
+def distance(first: Path, second: Path) -> int:
     """Returns the number of tree edges between two pods, which are leaves below their nodes; 2 for the same node."""
-    shared = _shared(one, other)
-    return len(one) + len(other) - 2 * shared + 2
+    shared = _shared(first, second)
+    return len(first) + len(second) - 2 * shared + 2
 
 
-def _shared(one: Path, other: Path) -> int:
-    return next((i for i, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
+def _shared(first: Path, second: Path) -> int:
+    return next(
+        (i for i, (a, b) in enumerate(zip(first, second, strict=False)) if a != b), min(len(first), len(second))
+    )
 
 
 def master_of(pods: Iterable[str]) -> str:

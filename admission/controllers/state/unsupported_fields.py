@@ -37,8 +37,8 @@ def of_workload(workload: Workload) -> list[str]:
     return _unreadable(moves.of_workload(workload.metadata.annotations))
 
 
-def _unreadable(found: moves.MoveAnnotations) -> list[str]:
-    return [f"{fault.field} ({fault.given!r:.64}: {fault.allowed})" for fault in found.faults]
+def _unreadable(annotations: moves.MoveAnnotations) -> list[str]:
+    return [f"{fault.field} ({fault.given!r:.64}: {fault.allowed})" for fault in annotations.faults]
 
 
 def of_local_queue(queue: LocalQueue, *, by_usage: bool = False, opted_in: bool = True) -> list[str]:

@@ -274,12 +274,12 @@ class Feed:
         else:
             self._set_node(change.object)
 
-    def _set_node(self, given: Node) -> None:
+    def _set_node(self, stored: Node) -> None:
         """Passes the node to the ledger, with the labels from trees of ConfigMaps and its extra capacity."""
         try:
-            node = convert_nodes.node(given)
+            node = convert_nodes.node(stored)
         except InvalidObject as bad:
-            log.warning("node not taken: %s", bad, extra={"node": given.key})
+            log.warning("node not taken: %s", bad, extra={"node": stored.key})
             return
         if levels := self._views.trees.labels_of(node.name):
             node = replace(node, labels={**node.labels, **levels})

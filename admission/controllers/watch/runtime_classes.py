@@ -77,12 +77,12 @@ def scheduled(workload: Workload, classes: Classes) -> Workload:
     return workload.model_copy(update={"spec": workload.spec.model_copy(update={"pod_sets": pod_sets})})
 
 
-def _with(spec: Mapping[str, Any], given: RuntimeScheduling) -> dict[str, Any]:
+def _with(spec: Mapping[str, Any], scheduling: RuntimeScheduling) -> dict[str, Any]:
     own = list(spec.get("tolerations") or ())
     return {
         **spec,
-        "nodeSelector": {**(spec.get("nodeSelector") or {}), **given.node_selector},
-        "tolerations": [*own, *(each for each in given.tolerations if each not in own)],
+        "nodeSelector": {**(spec.get("nodeSelector") or {}), **scheduling.node_selector},
+        "tolerations": [*own, *(each for each in scheduling.tolerations if each not in own)],
     }
 
 

@@ -62,9 +62,9 @@ def waits_for(new: Workload, old: Workload | None) -> str | None:
     return f"it takes the place of {old.key}, which has no quota or is on its way out"
 
 
-def same_job(one: Workload, other: Workload) -> bool:
+def same_job(first: Workload, second: Workload) -> bool:
     """Reports whether both Workloads are in one namespace and have the same owner, by uid."""
-    here = one.metadata.namespace == other.metadata.namespace
-    owner, other_owner = one.owner, other.owner
+    here = first.metadata.namespace == second.metadata.namespace
+    owner, other_owner = first.owner, second.owner
     same = owner is not None and other_owner is not None and owner.uid != "" and owner.uid == other_owner.uid
-    return one is other or (here and same)
+    return first is second or (here and same)

@@ -75,14 +75,14 @@ class WorkloadConversion:
         allowed = queue is not None and queue.metadata.annotations.get(BACKFILL_LEARNED) == "true"
         return self.guess(workload) if allowed else None
 
-    def _with_terms(self, workload: Workload, local: LocalQueue | None, made: model.Workload) -> model.Workload:
+    def _with_terms(self, workload: Workload, local: LocalQueue | None, converted: model.Workload) -> model.Workload:
         """Completes the terms of moves by those of the LocalQueue and the WorkloadPriorityClass."""
         named = workload.spec.priority_class_ref
         name = named.name if named is not None and named.group == GROUP else ""
         found = self._views.workload_priorities.objects.get(name)
         given = [one.metadata.annotations for one in (local, found) if one is not None]
-        terms = convert_moves.completed(made.moves, given)
-        return made if terms is made.moves else replace(made, moves=terms)
+        terms = convert_moves.completed(converted.moves, given)
+        return converted if terms is converted.moves else replace(converted, moves=terms)
 
     def _pod_sets(self, workload: Workload) -> tuple[model.PodSet, ...]:
         """Converts pod sets once for all Workloads that share a spec object (reading.py), however often they change."""

@@ -19,14 +19,14 @@ async def write_active(
     resource: Resource,
     meta: ObjectMeta,
     conditions: Sequence[Condition],
-    said: tuple[str, str, str],
+    active: tuple[str, str, str],
     now: float,
 ) -> None:
-    """Writes status, reason and message (`said`) at `now` (epoch seconds); an object that is gone is no error.
+    """Writes status, reason and message (`active`) at `now` (epoch seconds); an object that is gone is no error.
 
     Raises api.errors.Conflict if the object has changed since it was read.
     """
-    status, reason, message = said
+    status, reason, message = active
     message = message[:_LONGEST]
     before = find_condition(conditions, ACTIVE)
     if before is not None and (before.status, before.reason, before.message) == (status, reason, message):

@@ -113,7 +113,7 @@ def _without_any(view: View, queue: Obj, own: list[_Quota], members: Sequence[_M
         return
     rich = [(each, quota) for each, quota in lenders if quota.nominal]
     if rich:
-        lender = max(rich, key=lambda one: (one[1].nominal, name_of(one[0])))[0]
+        lender = max(rich, key=lambda row: (row[1].nominal, name_of(row[0])))[0]
         change = [{"op": "remove", "path": f"{q.path}/lendingLimit"} for each, q in rich if each is lender]
         yield Finding(name, "owns no quota, and its cohort lends none (lendingLimit 0)", _patch(view, lender, change))
         return

@@ -128,7 +128,7 @@ def _by_flavor(view: View) -> Iterator[tuple[str, str, int, Sequence[Quota]]]:
     found: defaultdict[tuple[str, str], list[Quota]] = defaultdict(list)
     for quota in _quotas(view):
         found[quota.flavor, quota.resource].append(quota)
-    for (flavor, resource), quotas in sorted(found.items(), key=lambda one: one[0]):
+    for (flavor, resource), quotas in sorted(found.items(), key=lambda row: row[0]):
         total = expected_amounts(view.nodes_of[flavor]).get(resource, 0)
         if total:
             yield flavor, resource, total, quotas

@@ -209,8 +209,8 @@ def _set(view: View, variables: Mapping[str, str]) -> str:
     return _set_env(view, [f"{_PREFIX}{name}={value}" for name, value in variables.items()])
 
 
-def _set_env(view: View, given: Sequence[str]) -> str:
-    return view.command("-n", view.namespace, "set", "env", *_BOTH, *given)
+def _set_env(view: View, variables: Sequence[str]) -> str:
+    return view.command("-n", view.namespace, "set", "env", *_BOTH, *variables)
 
 
 CHECKS: Final = (

@@ -126,17 +126,17 @@ def _template(job: Job, role: str) -> dict[str, Any]:
     return {"metadata": {key: value for key, value in merged.items() if value}, "spec": spec}
 
 
-def _resources(job: Job, role: str, given: Mapping[str, Any]) -> dict[str, Any]:
+def _resources(job: Job, role: str, spec: Mapping[str, Any]) -> dict[str, Any]:
     conf = _conf(job)
-    requested = given.get("coreRequest") or conf.get(f"spark.kubernetes.{role}.request.cores")
-    cpu = str(requested or given.get("cores") or conf.get(f"spark.{role}.cores") or 1)
-    requests: dict[str, str] = {"cpu": cpu, "memory": str(_memory(job, role, given, conf))}
+    requested = spec.get("coreRequest") or conf.get(f"spark.kubernetes.{role}.request.cores")
+    cpu = str(requested or spec.get("cores") or conf.get(f"spark.{role}.cores") or 1)
+    requests: dict[str, str] = {"cpu": cpu, "memory": str(_memory(job, role, spec, conf))}
     limits = {"memory": requests["memory"]}
-    if limit := given.get("coreLimit") or conf.get(f"spark.kubernetes.{role}.limit.cores"):
+    if limit := spec.get("coreLimit") or conf.get(f"spark.kubernetes.{role}.limit.cores"):
         limits["cpu"] = str(limit)
     for name, amount in _devices(job, role, conf):
         limits[name] = requests[name] = amount
-    gpu = given.get("gpu")
+    gpu = spec.get("gpu")
     if isinstance(gpu, Mapping) and gpu.get("quantity"):
         limits[str(gpu.get("name"))] = requests[str(gpu.get("name"))] = str(gpu["quantity"])
     return {"requests": requests, "limits": limits}
@@ -189,11 +189,11 @@ def _of_pods(job: Job, role: str, key: str) -> dict[str, str]:
     return {name: value for name, value in found.items() if name}
 
 
-def _memory(job: Job, role: str, given: Mapping[str, Any], conf: Mapping[str, Any]) -> int:
+def _memory(job: Job, role: str, spec: Mapping[str, Any], conf: Mapping[str, Any]) -> int:
     """Returns the bytes of memory that a pod of the role requests."""
     heap_at, overhead_at = f"spec.{role}.memory", f"spec.{role}.memoryOverhead"
-    heap = _bytes(job, heap_at, given.get("memory") or conf.get(f"spark.{role}.memory") or _DEFAULT_MEMORY)
-    overhead = given.get("memoryOverhead") or conf.get(f"spark.{role}.memoryOverhead")
+    heap = _bytes(job, heap_at, spec.get("memory") or conf.get(f"spark.{role}.memory") or _DEFAULT_MEMORY)
+    overhead = spec.get("memoryOverhead") or conf.get(f"spark.{role}.memoryOverhead")
     kind = str(value_at(job, ("spec", "type")) or "").lower()
     if overhead is not None:
         non_heap = _bytes(job, overhead_at, overhead)

@@ -65,24 +65,26 @@ class RuntimePods:
         policy = value_at(runtime, ("spec", "mlPolicy"))
         return [self._pod_set(job, rule, one, policy if isinstance(policy, Mapping) else None) for one in jobs]
 
-    def _pod_set(self, job: Job, rule: PodSetRule, given: Any, policy: Mapping[str, Any] | None) -> DeclaredPodSet:
-        name = value_at(given, ("name",))
+    def _pod_set(
+        self, job: Job, rule: PodSetRule, replicated_job: Any, policy: Mapping[str, Any] | None
+    ) -> DeclaredPodSet:
+        name = value_at(replicated_job, ("name",))
         if not isinstance(name, str) or not name:
             raise InvalidObject(
-                "spec.runtimeRef", given, "must be a runtime whose replicatedJobs have names", name_of(job)
+                "spec.runtimeRef", replicated_job, "must be a runtime whose replicatedJobs have names", name_of(job)
             )
         for patch in _patches(job, name):
-            given = _merged(given, patch)
+            replicated_job = _merged(replicated_job, patch)
         at = ("spec", "template", "spec", "replicatedJobs", name)
-        template = value_at(given, ("template", "spec", "template"))
+        template = value_at(replicated_job, ("template", "spec", "template"))
         if not isinstance(template, Mapping):
             raise InvalidObject("spec.runtimeRef", template, f"must have a pod template in {name}", name_of(job))
-        trains = value_at(given, ("template", "metadata", "labels", _STEP)) == "trainer" and policy is not None
+        trains = value_at(replicated_job, ("template", "metadata", "labels", _STEP)) == "trainer" and policy is not None
         in_mpi = name == _NODE and value_at(policy, ("mpi", "runLauncherAsNode")) is True
         resources = value_at(job, ("spec", "trainer", "resourcesPerNode"))
         if (trains or in_mpi) and isinstance(resources, Mapping):
             template = _with_resources(template, resources)
-        pods = _pods(job, name, given, policy or {}, trains=trains)
+        pods = _pods(job, name, replicated_job, policy or {}, trains=trains)
         return DeclaredPodSet(at, name, {}, job, rule, template=template, count=pods)
 
     def written(self, job: Job, entry: DeclaredPodSet, template: Mapping[str, Any]) -> Job:
@@ -90,22 +92,22 @@ class RuntimePods:
         return job
 
 
-def _pods(job: Job, name: str, given: Any, policy: Mapping[str, Any], *, trains: bool) -> int:
+def _pods(job: Job, name: str, replicated_job: Any, policy: Mapping[str, Any], *, trains: bool) -> int:
     at, nodes = "spec.trainer.numNodes", value_at(job, ("spec", "trainer", "numNodes"))
     mpi = policy.get("mpi")
     if mpi is None and trains and nodes is not None:
-        found = nodes
+        parallelism = nodes
     elif mpi is not None and name == _NODE and nodes is not None:
         as_node = value_at(mpi, ("runLauncherAsNode",)) is True
-        found = max(nodes - 1, 1) if as_node and type(nodes) is int else nodes
+        parallelism = max(nodes - 1, 1) if as_node and type(nodes) is int else nodes
     elif trains:
-        at, found = "spec.runtimeRef", policy.get("numNodes", 1)
+        at, parallelism = "spec.runtimeRef", policy.get("numNodes", 1)
     else:
-        at, found = "spec.runtimeRef", value_at(given, ("template", "spec", "parallelism"))
-        found = 1 if found is None else found
-    if type(found) is not int or not 0 <= found <= MOST_PODS:
-        raise InvalidObject(at, found, f"must be a whole number of pods for {name}", name_of(job))
-    return found
+        at, parallelism = "spec.runtimeRef", value_at(replicated_job, ("template", "spec", "parallelism"))
+        parallelism = 1 if parallelism is None else parallelism
+    if type(parallelism) is not int or not 0 <= parallelism <= MOST_PODS:
+        raise InvalidObject(at, parallelism, f"must be a whole number of pods for {name}", name_of(job))
+    return parallelism
 
 
 def _patches(job: Job, name: str) -> list[Any]:

@@ -88,35 +88,37 @@ def controllers(obj: Obj) -> list[tuple[str, str, str]]:
     return [(o.get("kind", ""), o.get("name", ""), o.get("uid", "")) for o in _references(obj) if o.get("controller")]
 
 
-def is_to_be_read(found: ControllerRef | None, user: str) -> bool:
+def is_to_be_read(reference: ControllerRef | None, user: str) -> bool:
     """Reports whether the owner itself must confirm the reference."""
-    return found is not None and not (found.kind == JOB and user in JOB_CONTROLLERS)
+    return reference is not None and not (reference.kind == JOB and user in JOB_CONTROLLERS)
 
 
-def validate(obj: Obj, found: ControllerRef | None, owner: Obj | None, user: str, *, entitled: bool = True) -> Errors:
+def validate(
+    obj: Obj, reference: ControllerRef | None, owner: Obj | None, user: str, *, entitled: bool = True
+) -> Errors:
     """Returns the error of an owner reference that `owner`, the object of that name, does not confirm.
 
     `entitled` says whether the user has the right of the owner's controller (rights.py).
     """
-    if found is None or not is_to_be_read(found, user):
+    if reference is None or not is_to_be_read(reference, user):
         return []
-    what = f"the {found.kind[1]} {found.name}"
+    what = f"the {reference.kind[1]} {reference.name}"
     if owner is None:
-        return [forbidden(_REFERENCES.item(found.index).child("name"), f"{what} does not exist")]
-    if (owner.get("metadata") or {}).get("uid") != found.uid:
-        return [forbidden(_REFERENCES.item(found.index).child("uid"), f"{what} has another UID")]
-    fault = _fault(obj, found, owner)
+        return [forbidden(_REFERENCES.item(reference.index).child("name"), f"{what} does not exist")]
+    if (owner.get("metadata") or {}).get("uid") != reference.uid:
+        return [forbidden(_REFERENCES.item(reference.index).child("uid"), f"{what} has another UID")]
+    fault = _fault(obj, reference, owner)
     if not fault and not entitled:
         fault = f"is not controlled by {user}, who may not update its status"
-    return [forbidden(_REFERENCES.item(found.index), f"{what} {fault}")] if fault else []
+    return [forbidden(_REFERENCES.item(reference.index), f"{what} {fault}")] if fault else []
 
 
-def _fault(obj: Obj, found: ControllerRef, owner: Obj) -> str:
+def _fault(obj: Obj, reference: ControllerRef, owner: Obj) -> str:
     """Returns why the owner's controller would not create this object, or an empty string."""
-    above = KINDS.get(found.kind)
-    if (scaled := SCALED.get(found.kind)) is not None:
+    above = KINDS.get(reference.kind)
+    if (scaled := SCALED.get(reference.kind)) is not None:
         return scaled.pod_fault(obj, owner)
-    if found.pod:
+    if reference.pod:
         return fault_of_pod(obj, owner, above)
     group, kind = str(obj.get("apiVersion") or "").rpartition("/")[0], obj.get("kind")
     own = KINDS.get((group, str(kind)) if kind else JOB)
@@ -129,9 +131,9 @@ class Owners:
     def __init__(self, kube: Kube) -> None:
         self._kube, self._slots = kube, asyncio.Semaphore(_AT_ONCE)
 
-    async def read(self, found: ControllerRef, namespace: str) -> dict[str, Any] | None:
+    async def read(self, reference: ControllerRef, namespace: str) -> dict[str, Any] | None:
         """Returns the object that the reference names, whatever its UID; None if absent. Raises ApiError and TimeoutError."""
-        return await self._read(found.kind, found.name, namespace)
+        return await self._read(reference.kind, reference.name, namespace)
 
     async def ancestors(self, obj: Obj, namespace: str) -> tuple[dict[str, Any], ...]:
         """Returns the object's controller, that one's controller, and so on. Raises ApiError and TimeoutError.

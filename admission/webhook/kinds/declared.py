@@ -43,7 +43,7 @@ def kind_of(adapter: DeclaredJob) -> ReviewedKind:
         if isinstance(body, dict):
             yield Template(_path(entry.template_at), entry.name, count, body)
 
-    def create(job: Job, given: Sequence[Template], rules: ReviewRules) -> Errors:
+    def create(job: Job, templates: Sequence[Template], rules: ReviewRules) -> Errors:
         for depth in range(1, len(adapter.suspend)):
             if (found := value_at(job, adapter.suspend[:depth])) is not None and not isinstance(found, Mapping):
                 return [invalid(_path(adapter.suspend[:depth]), found, "must be an object")]
@@ -62,8 +62,8 @@ def kind_of(adapter: DeclaredJob) -> ReviewedKind:
         if not rules.gates.topology_aware_scheduling:
             return []
         elastic = rules.gates.elastic_jobs_via_workload_slices and adapter.elastic and asks_for_elastic(job)
-        errors = groups(given, annotations_of(job), exact=rules.profile == EXACT)
-        return [*errors, *elastic_topology(job, given)] if elastic else errors
+        errors = groups(templates, annotations_of(job), exact=rules.profile == EXACT)
+        return [*errors, *elastic_topology(job, templates)] if elastic else errors
 
     def update(old: Job, new: Job) -> Errors:
         if adapter.is_suspended(old) or adapter.is_suspended(new):

@@ -35,10 +35,10 @@ def _parallelism(job: Mapping[str, Any]) -> int:
     return 1 if value is None else int(value)
 
 
-def _create(job: Job, given: Sequence[Template], rules: ReviewRules) -> Errors:
+def _create(job: Job, templates: Sequence[Template], rules: ReviewRules) -> Errors:
     elastic = rules.gates.elastic_jobs_via_workload_slices and asks_for_elastic(job)
     errors = [*_minimum(job, elastic), *_equal(job)]
-    return [*errors, *elastic_topology(job, given)] if elastic and rules.gates.topology_aware_scheduling else errors
+    return [*errors, *elastic_topology(job, templates)] if elastic and rules.gates.topology_aware_scheduling else errors
 
 
 def _minimum(job: Job, elastic: bool) -> Errors:

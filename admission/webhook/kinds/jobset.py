@@ -34,9 +34,11 @@ def _template(at: FieldPath, part: dict[str, Any]) -> Template | None:
     return Template(path, str(part.get("name", "")).lower(), count, spec["template"]) if spec.get("template") else None
 
 
-def _create(jobset: Job, given: Sequence[Template], rules: ReviewRules) -> Errors:
-    errors = groups(given, annotations_of(jobset), exact=rules.exact) if rules.gates.topology_aware_scheduling else []
-    return errors if len(given) <= MAX_POD_SETS else [*errors, too_many(_REPLICATED, len(given), MAX_POD_SETS)]
+def _create(jobset: Job, templates: Sequence[Template], rules: ReviewRules) -> Errors:
+    errors = (
+        groups(templates, annotations_of(jobset), exact=rules.exact) if rules.gates.topology_aware_scheduling else []
+    )
+    return errors if len(templates) <= MAX_POD_SETS else [*errors, too_many(_REPLICATED, len(templates), MAX_POD_SETS)]
 
 
 def _update(old: Job, new: Job) -> Errors:

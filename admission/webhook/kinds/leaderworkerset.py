@@ -46,8 +46,8 @@ def templates(obj: Job) -> list[Template]:
     return [first, Template(_WORKER, WORKER, size - 1, dict(worker))] if size > 1 else [first]
 
 
-def _create(obj: Job, given: Sequence[Template], rules: ReviewRules) -> Errors:
-    errors = groups(given, annotations_of(obj), exact=rules.exact) if rules.gates.topology_aware_scheduling else []
+def _create(obj: Job, templates: Sequence[Template], rules: ReviewRules) -> Errors:
+    errors = groups(templates, annotations_of(obj), exact=rules.exact) if rules.gates.topology_aware_scheduling else []
     replicas = sets.replicas_of(obj)
     if replicas > MOST_GROUPS:
         errors.append(invalid(_SPEC.child("replicas"), replicas, f"must be at most {MOST_GROUPS}"))

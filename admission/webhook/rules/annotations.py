@@ -45,73 +45,73 @@ class QueueLevels:
         return f'the levels of ClusterQueue "{self.cluster_queue}": {", ".join(self.levels)}'
 
 
-def first_forms(metadata: FieldPath, given: Annotations, known: QueueLevels | None) -> Errors:
+def first_forms(metadata: FieldPath, annotations: Annotations, levels: QueueLevels | None) -> Errors:
     """Returns the errors of `require-topology` and `prefer-topology` on one object (a job or a template)."""
     at = metadata.child("annotations")
-    errors = _one_of(at, _FIRST) if all(key in given for key in _FIRST) else []
+    errors = _one_of(at, _FIRST) if all(key in annotations for key in _FIRST) else []
     for key in _FIRST:
-        if (level := given.get(key)) is not None:
-            errors += _first_form(at.key(key), key, level, known)
+        if (level := annotations.get(key)) is not None:
+            errors += _first_form(at.key(key), key, level, levels)
     return errors
 
 
-def _first_form(at: FieldPath, key: str, level: str, known: QueueLevels | None) -> Errors:
+def _first_form(at: FieldPath, key: str, level: str, levels: QueueLevels | None) -> Errors:
     if level == names.AUTO_LEVEL:
-        return [] if key == names.PREFER_TOPOLOGY else [invalid(at, level, _no_auto(known))]
+        return [] if key == names.PREFER_TOPOLOGY else [invalid(at, level, _no_auto(levels))]
     if errors := label_name(at, level):
         return errors
-    fault = known.fault(level) if known else None
+    fault = levels.fault(level) if levels else None
     return [invalid(at, level, fault)] if fault else []
 
 
-def _no_auto(known: QueueLevels | None) -> str:
-    levels = f" ({known})" if known and known.levels else ""
+def _no_auto(of_queue: QueueLevels | None) -> str:
+    levels = f" ({of_queue})" if of_queue and of_queue.levels else ""
     return f"must name a level{levels}: '{names.AUTO_LEVEL}' is only for '{names.PREFER_TOPOLOGY}'"
 
 
 def template_annotations(
     metadata: FieldPath,
-    given: Annotations,
+    annotations: Annotations,
     job: Annotations | None = None,
     *,
     multi_layer: bool = True,
     exact: bool = False,
 ) -> Errors:
-    """Returns the errors of a template's annotations `given`. `metadata` is the path of its metadata, `job` the job's own.
+    """Returns the errors of a template's `annotations`. `metadata` is the path of its metadata, `job` the job's own.
 
     With `exact` (the profile that solves a placement group jointly), pod sets of a group may have slices.
     """
     at = metadata.child("annotations")
-    effective = effective_annotations(given, job)
+    effective = effective_annotations(annotations, job)
     return [
-        *_main(at, given),
-        *_group(at, given, effective, exact=exact),
-        *_unconstrained(at, given),
-        *_slice(at, given),
-        *_constraints(at, given, multi_layer),
+        *_main(at, annotations),
+        *_group(at, annotations, effective, exact=exact),
+        *_unconstrained(at, annotations),
+        *_slice(at, annotations),
+        *_constraints(at, annotations, multi_layer),
     ]
 
 
-def _main(at: FieldPath, given: Annotations) -> Errors:
-    first = [key for key in _FIRST if key in given]
-    errors = _one_of(at, (*_CURRENT, *first)) if _disagree(given) else []
+def _main(at: FieldPath, annotations: Annotations) -> Errors:
+    first = [key for key in _FIRST if key in annotations]
+    errors = _one_of(at, (*_CURRENT, *first)) if _disagree(annotations) else []
     for key in _CURRENT[:2]:
-        if key in given:
-            errors += label_name(at.key(key), given[key])
+        if key in annotations:
+            errors += label_name(at.key(key), annotations[key])
     return errors
 
 
-def _disagree(given: Annotations) -> bool:
+def _disagree(template: Annotations) -> bool:
     """Reports whether a template has conflicting requests.
 
     A template may have the same request in both forms: the controller writes the current form when it starts the job.
     `first_forms` reports two older annotations on one object.
     """
-    if not any(key in given for key in _CURRENT):
+    if not any(key in template for key in _CURRENT):
         return False
-    annotations = effective_annotations(given)
+    annotations = effective_annotations(template)
     return sum(key in annotations for key in _CURRENT) > 1 or any(
-        given[first] != annotations[current] for first, current in FIRST_FORMS.items() if first in given
+        template[first] != annotations[current] for first, current in FIRST_FORMS.items() if first in template
     )
 
 
@@ -120,8 +120,8 @@ def _one_of(at: FieldPath, keys: Sequence[str]) -> Errors:
     return [invalid(at, OMIT, f"must not contain more than one topology annotation: [{named}]")]
 
 
-def _unconstrained(at: FieldPath, given: Annotations) -> Errors:
-    value = given.get(names.UNCONSTRAINED_TOPOLOGY)
+def _unconstrained(at: FieldPath, annotations: Annotations) -> Errors:
+    value = annotations.get(names.UNCONSTRAINED_TOPOLOGY)
     if value is None or parse_bool(value) is not None:
         return []
     return [invalid(at.key(names.UNCONSTRAINED_TOPOLOGY), value, "must be a boolean value")]
@@ -144,12 +144,12 @@ def _group(at: FieldPath, annotations: Annotations, effective: Annotations, *, e
     return errors
 
 
-def _not_together_with(path: FieldPath, given: Annotations, *others: str) -> Errors:
-    return [forbidden(path, f"may not be set when '{other}' is specified") for other in others if other in given]
+def _not_together_with(path: FieldPath, annotations: Annotations, *others: str) -> Errors:
+    return [forbidden(path, f"may not be set when '{other}' is specified") for other in others if other in annotations]
 
 
-def _slice(at: FieldPath, given: Annotations) -> Errors:
-    level, size = given.get(names.SLICE_REQUIRED_TOPOLOGY), given.get(names.SLICE_SIZE)
+def _slice(at: FieldPath, annotations: Annotations) -> Errors:
+    level, size = annotations.get(names.SLICE_REQUIRED_TOPOLOGY), annotations.get(names.SLICE_SIZE)
     errors = label_name(at.key(names.SLICE_REQUIRED_TOPOLOGY), level) if level is not None else []
     path = at.key(names.SLICE_SIZE)
     if size is None:
@@ -163,14 +163,14 @@ def _slice(at: FieldPath, given: Annotations) -> Errors:
     return [*errors, invalid(path, size, _AT_LEAST_ONE)] if number < 1 else errors
 
 
-def _constraints(at: FieldPath, given: Annotations, multi_layer: bool) -> Errors:
-    text = given.get(names.SLICE_CONSTRAINTS)
+def _constraints(at: FieldPath, annotations: Annotations, multi_layer: bool) -> Errors:
+    text = annotations.get(names.SLICE_CONSTRAINTS)
     if text is None:
         return []
     path = at.key(names.SLICE_CONSTRAINTS)
     if not multi_layer:
         return [forbidden(path, "the TASMultiLayerTopology feature gate must be enabled to use this annotation")]
-    errors = _not_together_with(path, given, names.SLICE_REQUIRED_TOPOLOGY, names.SLICE_SIZE)
+    errors = _not_together_with(path, annotations, names.SLICE_REQUIRED_TOPOLOGY, names.SLICE_SIZE)
     try:
         layers = parse_layers(text)
     except ValueError as bad:
@@ -198,10 +198,10 @@ def _layers(path: FieldPath, layers: Sequence[SliceConstraint]) -> Errors:
     return errors
 
 
-def slice_bound(metadata: FieldPath, given: Annotations, count: int) -> Errors:
+def slice_bound(metadata: FieldPath, annotations: Annotations, count: int) -> Errors:
     """Returns an error if a slice (or the outermost layer) exceeds the pod set's count; ignores unreadable sizes."""
     at, detail = metadata.child("annotations"), f"must not be greater than pod set count {count}"
-    text = given.get(names.SLICE_CONSTRAINTS)
+    text = annotations.get(names.SLICE_CONSTRAINTS)
     if text is not None:
         try:
             layers = parse_layers(text)
@@ -209,7 +209,7 @@ def slice_bound(metadata: FieldPath, given: Annotations, count: int) -> Errors:
             return []
         outermost = layers[0].size if layers else 0
         return [invalid(at.key(names.SLICE_CONSTRAINTS), outermost, detail)] if outermost > count else []
-    size = given.get(names.SLICE_SIZE)
+    size = annotations.get(names.SLICE_SIZE)
     number = parse_int32(size) if size is not None else None
     return [invalid(at.key(names.SLICE_SIZE), size, detail)] if number is not None and number > count else []
 

@@ -164,13 +164,13 @@ _OWN_KEYS: Final = frozenset(("labels", "annotations", "nodeSelector", "matchLab
 _AMOUNTS: Final = frozenset(("requests", "limits", "overhead", "resourceUsage"))
 
 
-def same(one: Any, other: Any) -> bool:
+def same(first: Any, second: Any) -> bool:
     """Reports whether two values are equal to a Go client.
 
     Such a client drops empty and zero values when it writes back an object (`omitempty`), and writes quantities in their
     canonical form.
     """
-    return bool(one == other or _normalized(one) == _normalized(other))
+    return bool(first == second or _normalized(first) == _normalized(second))
 
 
 def _normalized(value: Any, field: str = "") -> Any:
@@ -186,11 +186,11 @@ def _normalized(value: Any, field: str = "") -> Any:
     return value or None
 
 
-def _amount(given: Any) -> Any:
+def _amount(amount: Any) -> Any:
     try:
-        return parse(given)
+        return parse(amount)
     except InvalidQuantity:
-        return given
+        return amount
 
 
 def aggregate(errors: Iterable[FieldError]) -> str:

@@ -91,17 +91,17 @@ def label_value(field: FieldPath, text: str) -> Errors:
     return [invalid(field, text, fault) for fault in label_value_faults(text)]
 
 
-def labels(field: FieldPath, given: Mapping[str, str] | None) -> Errors:
+def labels(field: FieldPath, mapping: Mapping[str, str] | None) -> Errors:
     """Returns the errors of a map of labels; each error names the map as its field."""
     errors: Errors = []
-    for key, value in (given or {}).items():
+    for key, value in (mapping or {}).items():
         errors += [*label_name(field, key), *label_value(field, value)]
     return errors
 
 
-def annotation_keys(field: FieldPath, given: Mapping[str, str] | None) -> Errors:
+def annotation_keys(field: FieldPath, mapping: Mapping[str, str] | None) -> Errors:
     """Returns the errors of the keys of annotations: label keys, but case-insensitive."""
-    faults = ((key, fault) for key in given or {} for fault in qualified_name_faults(key.lower()))
+    faults = ((key, fault) for key in mapping or {} for fault in qualified_name_faults(key.lower()))
     return [invalid(field, key, fault.replace("a qualified name", "a valid label key", 1)) for key, fault in faults]
 
 
@@ -156,11 +156,11 @@ def _expression(field: FieldPath, expression: Mapping[str, Any]) -> Errors:
     return errors
 
 
-def taints(field: FieldPath, given: Sequence[Mapping[str, Any]]) -> Errors:
+def taints(field: FieldPath, listed: Sequence[Mapping[str, Any]]) -> Errors:
     """Returns the errors of a list of node taints."""
     errors: Errors = []
     seen: set[tuple[str, str]] = set()
-    for i, taint in enumerate(given):
+    for i, taint in enumerate(listed):
         at, key, effect = field.item(i), taint.get("key", ""), taint.get("effect", "")
         errors += [*label_name(at.child("key"), key), *label_value(at.child("value"), taint.get("value", ""))]
         if effect not in TAINT_EFFECTS:
@@ -171,29 +171,33 @@ def taints(field: FieldPath, given: Sequence[Mapping[str, Any]]) -> Errors:
     return errors
 
 
-def tolerations(field: FieldPath, given: Sequence[Mapping[str, Any]]) -> Errors:
+def tolerations(field: FieldPath, listed: Sequence[Mapping[str, Any]]) -> Errors:
     """Returns the errors of a list of tolerations."""
-    return [error for i, one in enumerate(given) for error in _toleration(field.item(i), one)]
+    return [error for i, one in enumerate(listed) for error in _toleration(field.item(i), one)]
 
 
-def _toleration(field: FieldPath, one: Mapping[str, Any]) -> Errors:
-    key, operator, effect = one.get("key", ""), one.get("operator", "Equal") or "Equal", one.get("effect", "")
+def _toleration(field: FieldPath, toleration: Mapping[str, Any]) -> Errors:
+    key, operator, effect = (
+        toleration.get("key", ""),
+        toleration.get("operator", "Equal") or "Equal",
+        toleration.get("effect", ""),
+    )
     errors = label_name(field.child("key"), key) if key else []
     if not key and operator != "Exists":
         detail = "operator must be Exists when 'key' is empty, which means 'match all values and all keys'"
         errors.append(invalid(field.child("operator"), operator, detail))
-    if one.get("tolerationSeconds") is not None and effect != "NoExecute":
+    if toleration.get("tolerationSeconds") is not None and effect != "NoExecute":
         errors.append(
             invalid(field.child("effect"), effect, "effect must be 'NoExecute' when 'tolerationSeconds' is set")
         )
     if operator not in ("Equal", "Exists"):
         errors.append(not_supported(field.child("operator"), operator, ("Equal", "Exists")))
-    elif operator == "Exists" and one.get("value"):
+    elif operator == "Exists" and toleration.get("value"):
         errors.append(
-            invalid(field.child("operator"), one["value"], "a value must be empty when 'operator' is 'Exists'")
+            invalid(field.child("operator"), toleration["value"], "a value must be empty when 'operator' is 'Exists'")
         )
     elif operator == "Equal":
-        errors += label_value(field.child("value"), one.get("value", ""))
+        errors += label_value(field.child("value"), toleration.get("value", ""))
     if effect and effect not in TAINT_EFFECTS:
         errors.append(not_supported(field.child("effect"), effect, TAINT_EFFECTS))
     return errors

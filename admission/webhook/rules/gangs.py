@@ -143,14 +143,14 @@ def validate_pod_group(group: Pod, namespace: str) -> Errors:
     return [_error(fault) for fault in faults]
 
 
-def validate_sakkara_group(made: Pod, old: Pod | None, highest: int = HIGHEST_PRIORITY) -> Errors:
+def validate_sakkara_group(new: Pod, old: Pod | None, highest: int = HIGHEST_PRIORITY) -> Errors:
     """Returns the errors of a ConfigMap that describes a group; none for an update that leaves the user's keys unchanged."""
-    data, before = (each.get("data") or {} for each in (made, old or {}))
-    if names.SAKKARA_GROUP not in _labels(made):
+    data, before = (each.get("data") or {} for each in (new, old or {}))
+    if names.SAKKARA_GROUP not in _labels(new):
         return []
     if old is not None and names.SAKKARA_GROUP in _labels(old) and _given(data) == _given(before):
         return []
-    faults = read_group((made.get("metadata") or {}).get("name") or "", data, highest).faults
+    faults = read_group((new.get("metadata") or {}).get("name") or "", data, highest).faults
     return [invalid(fault.field, fault.given, fault.allowed) for fault in faults]
 
 

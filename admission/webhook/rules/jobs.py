@@ -92,9 +92,9 @@ def prebuilt_workload(job: Mapping[str, Any]) -> tuple[FieldPath, str]:
 
 
 def validate_create(
-    job: Job, kind: ReviewedKind, rules: ReviewRules, known: QueueLevels | None = None, old: Job | None = None
+    job: Job, kind: ReviewedKind, rules: ReviewRules, levels: QueueLevels | None = None, old: Job | None = None
 ) -> Errors:
-    """Returns the errors of a new job. `known` holds the levels of its queue's flavors, or None if not all are known.
+    """Returns the errors of a new job. `levels` holds the levels of its queue's flavors, or None if not all are known.
 
     `old` is the previous version of a job that already named a queue; schedulers that it had are not validated again.
     """
@@ -108,7 +108,7 @@ def validate_create(
         errors += schedulers.validate_templates(templates, [] if old is None else kind.templates(old), rules)
         errors += [error for each in templates for error in gangs.validate_template(each.path, each.body)]
     if rules.gates.topology_aware_scheduling:
-        errors += _topology(job, templates, rules, known)
+        errors += _topology(job, templates, rules, levels)
     return [*errors, *kind.create(job, templates, rules)]
 
 
@@ -136,17 +136,17 @@ def _topology_annotations(job: Job, kind: ReviewedKind) -> list[Mapping[str, str
     return [annotations_of(job), *(template.annotations for template in kind.templates(job))]
 
 
-def _topology(job: Job, templates: Sequence[Template], rules: ReviewRules, known: QueueLevels | None) -> Errors:
+def _topology(job: Job, templates: Sequence[Template], rules: ReviewRules, levels: QueueLevels | None) -> Errors:
     annotations = annotations_of(job)
     errors = [
-        *topology.first_forms(_METADATA, annotations, known),
+        *topology.first_forms(_METADATA, annotations, levels),
         *placement_annotations.refinements(_METADATA, annotations),
     ]
     errors += placement_annotations.profile(_METADATA, annotations)
     errors += placement_annotations.moves_of_job(_METADATA, annotations)
     for template in templates:
         errors += placement_annotations.refinements(template.metadata, template.annotations)
-        errors += topology.first_forms(template.metadata, template.annotations, known)
+        errors += topology.first_forms(template.metadata, template.annotations, levels)
         errors += topology.template_annotations(
             template.metadata,
             template.annotations,
@@ -156,7 +156,7 @@ def _topology(job: Job, templates: Sequence[Template], rules: ReviewRules, known
         )
     if errors:
         return errors
-    errors = exclusive_topology.validate(job, templates, known)
+    errors = exclusive_topology.validate(job, templates, levels)
     errors += [e for t in templates for e in topology.slice_bound(t.metadata, t.annotations, t.count)]
     return [*errors, *placement_annotations.combinations(_METADATA, annotations, templates)]
 
@@ -210,12 +210,12 @@ def integer(field: FieldPath, text: str) -> tuple[int | None, Errors]:
 
 
 def validate_update(
-    old: Job, new: Job, kind: ReviewedKind, rules: ReviewRules, known: QueueLevels | None = None
+    old: Job, new: Job, kind: ReviewedKind, rules: ReviewRules, levels: QueueLevels | None = None
 ) -> Errors:
     """Returns the errors of an update; none while the job is being deleted, so that its finalizers can be removed."""
     if is_part(new, rules) or (new.get("metadata") or {}).get("deletionTimestamp"):
         return []
-    errors = validate_create(new, kind, rules, known, old if queue_name(old) else None)
+    errors = validate_create(new, kind, rules, levels, old if queue_name(old) else None)
     if not kind.is_suspended(new):
         judged = {
             _ANNOTATIONS.key(key)

@@ -33,14 +33,14 @@ def errors_of(obj: Mapping[str, Any], rules: ReviewRules, *, shared: bool = Fals
     return errors + _combinations(given, shared)
 
 
-def _combinations(given: Mapping[str, str], shared: bool) -> Errors:
+def _combinations(annotations: Mapping[str, str], shared: bool) -> Errors:
     errors: Errors = []
-    if names.PLACEMENT_CONSTRAINTS in given and names.PODSET_GROUP_NAME in given:
+    if names.PLACEMENT_CONSTRAINTS in annotations and names.PODSET_GROUP_NAME in annotations:
         rule = f"may not be set when '{names.PODSET_GROUP_NAME}' is specified"
         errors.append(forbidden(_ANNOTATIONS.key(names.PLACEMENT_CONSTRAINTS), rule))
-    relaxes = names.RELAX_TOPOLOGY_AFTER in given and not shared
-    if relaxes and names.REQUIRED_TOPOLOGY not in effective_annotations(given):
+    relaxes = names.RELAX_TOPOLOGY_AFTER in annotations and not shared
+    if relaxes and names.REQUIRED_TOPOLOGY not in effective_annotations(annotations):
         errors.append(forbidden(_ANNOTATIONS.key(names.RELAX_TOPOLOGY_AFTER), placement_annotations.NOT_REQUIRED))
-    if names.SPARE_HOSTS in given and not shared and not asks_for_topology(given):
+    if names.SPARE_HOSTS in annotations and not shared and not asks_for_topology(annotations):
         errors.append(forbidden(_ANNOTATIONS.key(names.SPARE_HOSTS), placement_annotations.NO_TOPOLOGY))
     return errors

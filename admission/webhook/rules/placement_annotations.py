@@ -30,18 +30,18 @@ NO_TOPOLOGY: Final = (
 )
 
 
-def refinements(metadata: FieldPath, given: Annotations) -> Errors:
+def refinements(metadata: FieldPath, annotations: Annotations) -> Errors:
     """Returns the errors of the values on one object (a job or a template), ignoring other annotations."""
     at = metadata.child("annotations")
     errors: Errors = []
-    if (text := given.get(_CONSTRAINTS)) is not None:
+    if (text := annotations.get(_CONSTRAINTS)) is not None:
         errors += [fault_error(at.key(_CONSTRAINTS), fault) for fault in constraints.read(text).faults]
-    if (text := given.get(_RELAX)) is not None:
+    if (text := annotations.get(_RELAX)) is not None:
         try:
             parse_period(text)
         except ValueError as bad:
             errors.append(invalid(at.key(_RELAX), text, str(bad)))
-    if (text := given.get(_SPARES)) is not None:
+    if (text := annotations.get(_SPARES)) is not None:
         try:
             parse_spare_hosts(text)
         except ValueError as bad:
@@ -105,22 +105,22 @@ def _requires(job: Annotations, template: Template) -> bool:
     return names.REQUIRED_TOPOLOGY in effective_annotations(template.annotations, job)
 
 
-def profile(metadata: FieldPath, given: Mapping[str, str]) -> Errors:
+def profile(metadata: FieldPath, annotations: Mapping[str, str]) -> Errors:
     """Returns an error if the placement profile is unknown."""
-    text = given.get(names.PLACEMENT_PROFILE)
+    text = annotations.get(names.PLACEMENT_PROFILE)
     if text is None or text in names.PROFILES:
         return []
     return [not_supported(_key(metadata, names.PLACEMENT_PROFILE), text, names.PROFILES)]
 
 
-def moves_of_job(metadata: FieldPath, given: Mapping[str, str]) -> Errors:
+def moves_of_job(metadata: FieldPath, annotations: Mapping[str, str]) -> Errors:
     """Returns the errors of a job's annotations about moves."""
-    return [_fault(metadata, fault) for fault in moves.of_workload(given).faults]
+    return [_fault(metadata, fault) for fault in moves.of_workload(annotations).faults]
 
 
-def moves_of_queue(metadata: FieldPath, given: Mapping[str, str]) -> Errors:
+def moves_of_queue(metadata: FieldPath, annotations: Mapping[str, str]) -> Errors:
     """Returns the errors of a ClusterQueue's annotations about moves."""
-    return [_fault(metadata, fault) for fault in moves.of_queue(given).faults]
+    return [_fault(metadata, fault) for fault in moves.of_queue(annotations).faults]
 
 
 def _fault(metadata: FieldPath, fault: InvalidObject) -> FieldError:
@@ -128,9 +128,9 @@ def _fault(metadata: FieldPath, fault: InvalidObject) -> FieldError:
     return invalid(_key(metadata, key), fault.given, fault.allowed)
 
 
-def backfill(metadata: FieldPath, given: Mapping[str, str]) -> Errors:
+def backfill(metadata: FieldPath, annotations: Mapping[str, str]) -> Errors:
     """Returns an error for each annotation about backfill whose value is not a boolean."""
-    texts = {key: given.get(key, "false") for key in (names.BACKFILL, names.BACKFILL_LEARNED)}
+    texts = {key: annotations.get(key, "false") for key in (names.BACKFILL, names.BACKFILL_LEARNED)}
     return [
         not_supported(_key(metadata, key), text, _YES_OR_NO) for key, text in texts.items() if text not in _YES_OR_NO
     ]

@@ -31,7 +31,7 @@ T = TypeVar("T")
 class RunFunction(Protocol):
     """Calls a function with arguments, on the event loop or in a thread."""
 
-    def __call__(self, what: Callable[..., T], *given: Any) -> Awaitable[T]: ...
+    def __call__(self, what: Callable[..., T], *arguments: Any) -> Awaitable[T]: ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -168,8 +168,8 @@ class _Listener:
             cut(request.transport)
 
 
-async def _at_once(what: Callable[..., T], *given: Any) -> T:
-    return what(*given)
+async def _at_once(what: Callable[..., T], *arguments: Any) -> T:
+    return what(*arguments)
 
 
 def allowed_names(certificate: Mapping[str, Any] | None) -> set[str]:

@@ -44,14 +44,14 @@ class WorkerThread:
         finally:
             self._waiting -= 1
 
-    async def call(self, what: Callable[..., T], *given: Any) -> T:
-        return await asyncio.get_running_loop().run_in_executor(self._pool, self._call_after_rest, what, *given)
+    async def call(self, what: Callable[..., T], *arguments: Any) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._pool, self._call_after_rest, what, *arguments)
 
-    def _call_after_rest(self, what: Callable[..., T], *given: Any) -> T:
+    def _call_after_rest(self, what: Callable[..., T], *arguments: Any) -> T:
         time.sleep(self._rest)
         began = time.perf_counter()
         try:
-            return _call_with_retries(what, *given)
+            return _call_with_retries(what, *arguments)
         finally:
             self._rest = min(time.perf_counter() - began, _LONGEST_REST) if self._waiting > 1 else 0.0
 
@@ -59,9 +59,9 @@ class WorkerThread:
         self._pool.shutdown(wait=False, cancel_futures=True)
 
 
-def _call_with_retries(what: Callable[..., T], *given: Any) -> T:
+def _call_with_retries(what: Callable[..., T], *arguments: Any) -> T:
     """Retries a call that failed because the event loop changed a lookup during the thread's iteration over it."""
     for _ in range(_TRIES - 1):
         with contextlib.suppress(RuntimeError):
-            return what(*given)
-    return what(*given)
+            return what(*arguments)
+    return what(*arguments)

@@ -61,15 +61,15 @@ class StorageRules:
         return False
 
 
-def same(one: Any, other: Any) -> bool:
+def same(first: Any, second: Any) -> bool:
     """Reports semantic equality: absent, null and empty values are equal."""
-    if one == other:
+    if first == second:
         return True
-    if isinstance(one, dict) and isinstance(other, dict):
-        return all(same(one.get(key), other.get(key)) for key in one.keys() | other.keys())
-    if isinstance(one, list) and isinstance(other, list):
-        return len(one) == len(other) and all(map(same, one, other))
-    return _empty(one) and _empty(other)
+    if isinstance(first, dict) and isinstance(second, dict):
+        return all(same(first.get(key), second.get(key)) for key in first.keys() | second.keys())
+    if isinstance(first, list) and isinstance(second, list):
+        return len(first) == len(second) and all(map(same, first, second))
+    return _empty(first) and _empty(second)
 
 
 def _empty(value: Any) -> bool:

@@ -116,9 +116,9 @@ def _check_labels(spec: Obj, meta: Obj) -> list[Cause]:
     ]
 
 
-def _mislabelled(field: str, given: object, wanted: str) -> Cause:
+def _mislabelled(field: str, value: object, wanted: str) -> Cause:
     why = f"must be '{wanted}'"
-    return required(field, why) if given is None else invalid_value(field, given, why)
+    return required(field, why) if value is None else invalid_value(field, value, why)
 
 
 def _check_selector(spec: Obj) -> list[Cause]:

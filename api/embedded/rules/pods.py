@@ -212,10 +212,10 @@ def _node_affinity(left: Obj, old: Obj) -> list[Cause]:
     return _narrowing(given or {}, had or {})
 
 
-def _narrowing(given: Obj, had: Obj) -> list[Cause]:
+def _narrowing(affinity: Obj, previous: Obj) -> list[Cause]:
     path = f"spec.affinity.nodeAffinity.{_REQUIRED}.nodeSelectorTerms"
-    new_terms = (given.get(_REQUIRED) or {}).get("nodeSelectorTerms") or []
-    old_terms = (had.get(_REQUIRED) or {}).get("nodeSelectorTerms") or []
+    new_terms = (affinity.get(_REQUIRED) or {}).get("nodeSelectorTerms") or []
+    old_terms = (previous.get(_REQUIRED) or {}).get("nodeSelectorTerms") or []
     if not old_terms:
         return []
     if len(old_terms) != len(new_terms):

@@ -87,8 +87,8 @@ def merged(jobset: Obj, job: Obj) -> Obj:
     return own
 
 
-def _union(one: list[Any] | None, other: list[Any] | None) -> list[Any]:
-    return [*(one or ()), *(item for item in other or () if item not in (one or ()))]
+def _union(first: list[Any] | None, second: list[Any] | None) -> list[Any]:
+    return [*(first or ()), *(item for item in second or () if item not in (first or ()))]
 
 
 def is_finished(job: Obj) -> bool:

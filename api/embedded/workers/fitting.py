@@ -114,8 +114,8 @@ def _holds(item: NodeSelectorRequirement, values: Mapping[str, str]) -> bool:
             return False
 
 
-def _compares(operator: str, given: str, bound: str) -> bool:
+def _compares(operator: str, value: str, bound: str) -> bool:
     try:
-        return int(given) > int(bound) if operator == "Gt" else int(given) < int(bound)
+        return int(value) > int(bound) if operator == "Gt" else int(value) < int(bound)
     except ValueError:
         return False

@@ -137,19 +137,19 @@ class DeviceView:
         keys = {key for name in names for key in self._refused_by_name.pop(name, ())}
         return [found for key in sorted(keys) if (found := self._workloads.objects.get(key)) is not None]
 
-    def counted(self, workload: Workload, made: model.Workload) -> model.Workload:
+    def counted(self, workload: Workload, converted: model.Workload) -> model.Workload:
         """Returns the Workload with its pods' devices, which quota does not count; the same object without devices."""
         found = dict[str, Mapping[str, int]]()
         for pod_set in workload.spec.pod_sets:
             if any(True for _ in claim_templates(pod_set.template.get("spec"))):
                 of_pod = pod_set.template.get("spec")
                 found[pod_set.name] = self._amounts(
-                    workload.metadata.namespace, of_pod, runs=made.admission is not None
+                    workload.metadata.namespace, of_pod, runs=converted.admission is not None
                 )
         if not any(found.values()):
-            return made
+            return converted
         return replace(
-            made, pod_sets=tuple(with_amounts(each, found.get(each.name, NOTHING)) for each in made.pod_sets)
+            converted, pod_sets=tuple(with_amounts(each, found.get(each.name, NOTHING)) for each in converted.pod_sets)
         )
 
     def taken(self, pod: ProjectedPod) -> Mapping[str, int]:

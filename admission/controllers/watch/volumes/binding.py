@@ -57,7 +57,7 @@ class Storage(Protocol):
     def volumes_of_class(self, name: str) -> Sequence[Volume]:
         """Returns the class's volumes that are unclaimed or reserved for a claim."""
 
-    def capacity_nodes(self, found: StorageClass, spec: ClaimSpec) -> Selector | None:
+    def capacity_nodes(self, storage_class: StorageClass, spec: ClaimSpec) -> Selector | None:
         """Returns the nodes for which the class's driver has capacity for the claim's volume; None for all."""
 
     def topology_keys(self, driver: str) -> tuple[str, ...]:
@@ -136,23 +136,25 @@ def _bound(claim: Claim, name: str, storage: Storage) -> BoundTo:
     return BoundTo((*selectors(reach(volume)), *selectors(zone(volume))), _driver(volume))
 
 
-def _fitting(spec: ClaimSpec, found: StorageClass, said: str, storage: Storage, key: str) -> list[Volume]:
+def _fitting(spec: ClaimSpec, storage_class: StorageClass, claim: str, storage: Storage, key: str) -> list[Volume]:
     """Returns the volumes that the claim may get, the preferred ones first. Raises CannotBind if it needs one and has none."""
-    fitting = sorted((v for v in storage.volumes_of_class(found.key) if _fits(v, spec, key)), key=_binding_order)
-    if not fitting and not found.provisions:
-        raise CannotBind(f"{said}: waits for a PersistentVolume of StorageClass {found.key} that matches")
+    fitting = sorted(
+        (v for v in storage.volumes_of_class(storage_class.key) if _fits(v, spec, key)), key=_binding_order
+    )
+    if not fitting and not storage_class.provisions:
+        raise CannotBind(f"{claim}: waits for a PersistentVolume of StorageClass {storage_class.key} that matches")
     return fitting
 
 
-def _provisioned(found: StorageClass, spec: ClaimSpec, storage: Storage, said: str) -> Selector | None:
+def _provisioned(storage_class: StorageClass, spec: ClaimSpec, storage: Storage, claim: str) -> Selector | None:
     """Returns the nodes for which the class provisions the claim's volume; None for all.
 
-    Raises CannotBind if the driver has capacity for none, and `said` names the claim.
+    Raises CannotBind if the driver has capacity for none, and `claim` names the claim.
     """
-    with_capacity, where = storage.capacity_nodes(found, spec), allowed(found)
-    if with_capacity == () and said:
+    with_capacity, where = storage.capacity_nodes(storage_class, spec), allowed(storage_class)
+    if with_capacity == () and claim:
         asked = spec.resources.requests.get(_STORAGE)
-        raise CannotBind(f"{said}: no CSIStorageCapacity of StorageClass {found.key} has {asked} left")
+        raise CannotBind(f"{claim}: no CSIStorageCapacity of StorageClass {storage_class.key} has {asked} left")
     return both(where, with_capacity)
 
 
@@ -182,9 +184,9 @@ def _binding_order(volume: Volume) -> tuple[bool, int, str]:
     return volume.spec.claim_ref is None, _amount(volume.spec.capacity), volume.key
 
 
-def _amount(given: Mapping[str, str | int | float]) -> int:
+def _amount(amounts: Mapping[str, str | int | float]) -> int:
     try:
-        return to_int(_STORAGE, given.get(_STORAGE, 0))
+        return to_int(_STORAGE, amounts.get(_STORAGE, 0))
     except InvalidObject:
         return 0
 

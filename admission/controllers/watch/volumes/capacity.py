@@ -33,13 +33,16 @@ class DriverCapacity:
         capacities.add_index(_BY_CLASS, lambda each: [each.storage_class_name])
         capacities.add_handler(self._capacity_changed)
 
-    def nodes(self, found: StorageClass, spec: ClaimSpec) -> Selector | None:
+    def nodes(self, storage_class: StorageClass, spec: ClaimSpec) -> Selector | None:
         """Returns the nodes with capacity for a volume of the claim; None if the driver does not tell, or all have it."""
-        size, driver = amount(spec.resources.requests.get(_STORAGE)), self._drivers.objects.get(found.provisioner)
+        size, driver = (
+            amount(spec.resources.requests.get(_STORAGE)),
+            self._drivers.objects.get(storage_class.provisioner),
+        )
         if size is None or driver is None or not driver.spec.storage_capacity:
             return None
         terms = dict[NodeSelectorTerm, None]()
-        for each in self._capacities.by_index(_BY_CLASS, found.key):
+        for each in self._capacities.by_index(_BY_CLASS, storage_class.key):
             largest = amount(each.capacity if each.maximum_volume_size is None else each.maximum_volume_size)
             if largest is None or largest < size or each.node_topology is None:
                 continue
@@ -55,10 +58,10 @@ class DriverCapacity:
             self.changed(now.storage_class_name)
 
 
-def amount(given: str | int | float | None) -> int | None:
+def amount(quantity: str | int | float | None) -> int | None:
     """Returns the bytes; None if nothing is given or it cannot be read."""
     try:
-        return None if given is None else to_int(_STORAGE, given)
+        return None if quantity is None else to_int(_STORAGE, quantity)
     except InvalidObject:
         return None
 

@@ -94,7 +94,7 @@ def zone(volume: Volume) -> Selector | None:
     return NodeSelectorTerm(match_expressions=alike), NodeSelectorTerm(match_expressions=without)
 
 
-def allowed(found: StorageClass) -> Selector | None:
+def allowed(storage_class: StorageClass) -> Selector | None:
     """Returns the nodes for which the class provisions volumes; None for all."""
     terms = tuple(
         NodeSelectorTerm(
@@ -103,16 +103,16 @@ def allowed(found: StorageClass) -> Selector | None:
                 for each in term.match_label_expressions
             )
         )
-        for term in found.allowed_topologies[:_MOST_TERMS]
+        for term in storage_class.allowed_topologies[:_MOST_TERMS]
     )
     return terms or None
 
 
-def both(one: Selector | None, other: Selector | None) -> Selector | None:
+def both(first: Selector | None, second: Selector | None) -> Selector | None:
     """Returns the nodes that both selectors allow; None for all."""
-    if one is None or other is None:
-        return other if one is None else one
-    pairs = ((a, b) for a in one for b in other)
+    if first is None or second is None:
+        return second if first is None else first
+    pairs = ((a, b) for a in first for b in second)
     terms = (
         NodeSelectorTerm(
             match_expressions=(*a.match_expressions, *b.match_expressions),

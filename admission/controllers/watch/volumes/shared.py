@@ -17,8 +17,8 @@ from api.volumes import StorageClass, Volume
 
 def one_volume(
     fitting: Sequence[Volume],
-    found: StorageClass,
-    said: str,
+    storage_class: StorageClass,
+    claim: str,
     provisioned: Selector | None,
     driver_keys: Sequence[str],
     *,
@@ -31,30 +31,29 @@ def one_volume(
     several pod sets are not placed in one domain of a key, so they get the domain of the first volume.
     """
     reached = list(dict.fromkeys(map(reach, fitting)))
-    if not found.provisions and len(reached) == 1:
-        return BoundTo(selectors(reached[0]), found.provisioner)
-    keys = dict.fromkeys(_keys(reached, f"{said}: several pods share it", found))
-    if found.provisions:
+    if not storage_class.provisions and len(reached) == 1:
+        return BoundTo(selectors(reached[0]), storage_class.provisioner)
+    keys = dict.fromkeys(_keys(reached, f"{claim}: several pods share it", storage_class))
+    if storage_class.provisions:
         keys |= dict.fromkeys(driver_keys)
-        keys |= dict.fromkeys(_allowed_keys(found))
+        keys |= dict.fromkeys(_allowed_keys(storage_class))
         reached.append(provisioned)
     if pod_sets == 1:
-        return BoundTo(one_of(reached, found.provisioner).selectors, found.provisioner, tuple(sorted(keys)))
-    if found.provisions and keys:
-        text = (
-            f"{said}: several pod sets share it, and which domain of {' and '.join(keys)} its volume is in is not known"
+        return BoundTo(
+            one_of(reached, storage_class.provisioner).selectors, storage_class.provisioner, tuple(sorted(keys))
         )
+    if storage_class.provisions and keys:
+        text = f"{claim}: several pod sets share it, and which domain of {' and '.join(keys)} its volume is in is not known"
         raise CannotBind(text, Reason.UNSUPPORTED_POD_TERMS)
-    return BoundTo(selectors(reached[0]), found.provisioner)
+    return BoundTo(selectors(reached[0]), storage_class.provisioner)
 
 
-def _keys(reached: Iterable[Selector | None], said: str, found: StorageClass) -> Iterable[str]:
+def _keys(reached: Iterable[Selector | None], claim: str, storage_class: StorageClass) -> Iterable[str]:
     """Yields the label key by which the volumes name their nodes. Raises CannotBind if they do not all name one value of it."""
     named = [_one_value(each) for each in reached]
     if len(set(named)) > 1 or None in named:
-        text = (
-            f"{said}, and the PersistentVolumes of StorageClass {found.key} do not name their nodes by one label alike"
-        )
+        volumes = f"the PersistentVolumes of StorageClass {storage_class.key}"
+        text = f"{claim}, and {volumes} do not name their nodes by one label alike"
         raise CannotBind(text, Reason.UNSUPPORTED_POD_TERMS)
     return [key for key in named if key]
 
@@ -67,5 +66,5 @@ def _one_value(selector: Selector | None) -> str | None:
     return one.key if one.operator == "In" and len(one.values) == 1 else None
 
 
-def _allowed_keys(found: StorageClass) -> Iterable[str]:
-    return (one.key for term in found.allowed_topologies for one in term.match_label_expressions)
+def _allowed_keys(storage_class: StorageClass) -> Iterable[str]:
+    return (one.key for term in storage_class.allowed_topologies for one in term.match_label_expressions)

@@ -121,11 +121,11 @@ class VolumeView:
         if self._choosers.started(key):
             self._tell_held()
 
-    def placed(self, workload: Workload, made: model.Workload) -> model.Workload:
+    def placed(self, workload: Workload, converted: model.Workload) -> model.Workload:
         """Returns the Workload with its volumes' requirements on nodes; the same object without any."""
         uses = claim_uses(workload)
         if not uses or not self._known():
-            return made
+            return converted
         found, attached = dict[str, list[tuple[model.NodeSelectorTerm, ...]]](), dict[str, Counter[str]]()
         gathered = dict[str, list[str]]()
         for use in uses:
@@ -142,16 +142,16 @@ class VolumeView:
             if self.attachments.counts(bound.driver):
                 attached.setdefault(use.pod_set, Counter())[f"{PREFIX}{bound.driver}"] += 1
         if not any(found.values()) and not any(gathered.values()) and not attached:
-            return made
+            return converted
         reached = (
             replace(
                 p,
                 volumes=tuple(dict.fromkeys(found.get(p.name, ()))),
                 gathered=tuple(sorted(set(gathered.get(p.name, ())))),
             )
-            for p in made.pod_sets
+            for p in converted.pod_sets
         )
-        return replace(made, pod_sets=tuple(with_amounts(p, attached.get(p.name, {})) for p in reached))
+        return replace(converted, pod_sets=tuple(with_amounts(p, attached.get(p.name, {})) for p in reached))
 
     def _check_local(self, workload: Workload, use: ClaimUse) -> None:
         """Checks that local volumes of the class can be counted. Raises CannotBind."""
@@ -233,9 +233,9 @@ class VolumeView:
         """See binding.Storage."""
         return self._volumes.by_index(_BY_CLASS, name)
 
-    def capacity_nodes(self, found: StorageClass, spec: ClaimSpec) -> Selector | None:
+    def capacity_nodes(self, storage_class: StorageClass, spec: ClaimSpec) -> Selector | None:
         """See binding.Storage."""
-        return self._capacity.nodes(found, spec)
+        return self._capacity.nodes(storage_class, spec)
 
     def topology_keys(self, driver: str) -> tuple[str, ...]:
         """See binding.Storage."""
