@@ -26,12 +26,17 @@ TARGETS := board chart kinds demo test test-fast test-long check format controlp
 
 # uv installs the lock within seconds; where it cannot (an index that only pip knows of), pip does. Both compile it: else,
 # where Python may not write bytecode, each start of a process would compile it again.
-$(STAMP): requirements.lock hack/bootstrap.lock pyproject.toml
+define INSTALL_LOCK
 	@echo "making $(VENV) (a few seconds, up to a minute the first time)"
 	@$(PYTHON) -m venv $(VENV)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r hack/bootstrap.lock
 	@$(BIN)/uv pip install --quiet --compile-bytecode --require-hashes -r requirements.lock --python $(BIN)/python 2>/dev/null \
 		|| $(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+endef
+
+# Where pyproject.toml alone has changed (the version, a tool's settings), the packages stay.
+$(STAMP): requirements.lock hack/bootstrap.lock pyproject.toml
+	$(if $(filter-out pyproject.toml,$?),$(INSTALL_LOCK))
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@touch $@
 
