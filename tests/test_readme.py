@@ -124,14 +124,6 @@ def test_the_first_screen_has_a_picture_a_reason_and_the_status() -> None:
     assert f"Version {version}, tested with Kubernetes {control_plane[1]};" in screen
 
 
-def test_the_explanation_in_the_readme_is_that_of_the_page() -> None:
-    """The page's example is played by the tests of the commands; the README shows its first and last lines."""
-    example = (PROJECT / "README.md").read_text().partition("\n```\n$ stowage explain")[2].partition("\n```")[0]
-    lines = [line for line in example.splitlines()[1:] if line != "..."]
-    assert len(lines) >= 8
-    assert [line for line in lines if line not in (PROJECT / "docs" / "explain.md").read_text().splitlines()] == []
-
-
 def test_every_page_is_reached_from_the_readme() -> None:
     readme = (PROJECT / "README.md").read_text()
     assert [page.name for page in PAGES[1:] if f"]({page.relative_to(PROJECT)})" not in readme] == []

@@ -53,6 +53,19 @@ def test_the_pages_have_such_blocks() -> None:
     assert len(BLOCKS) == 6
 
 
+def test_the_first_commands_of_the_readme_print_what_its_first_screen_shows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "config").symlink_to(PROJECT / "config")
+    readme = (PROJECT / "README.md").read_text()
+    typed = re.findall(r"^\.venv/bin/(stowage (?:snapshot|explain) .*?)(?: +#.*)?$", readme, re.MULTILINE)
+    printed = [line for command in typed for line in run(command).splitlines()]
+    shown = readme.partition("\n```\n$ stowage explain")[2].partition("\n```")[0].splitlines()[1:]
+    assert len(typed) == 2
+    assert [line for line in shown if line != "..." and line not in printed] == []
+
+
 SAMPLES = PROJECT / "config" / "samples"
 SITE = [SAMPLES / f"{name}.yaml" for name in ("flavor-levels", "topology", "queue", "simulation/nodes")]
 NO_JOB = {
