@@ -43,6 +43,7 @@ from admission.engine.quota.tree import QuotaTree
 from admission.engine.quota.usage_by_priority import UsageByPriority
 from admission.engine.topology.allocation.allocations import Allocations
 from admission.engine.topology.allocation.audit import differences
+from admission.engine.topology.allocation.away import AwayUsage
 from admission.engine.topology.allocation.capacity import Capacity
 from admission.engine.topology.allocation.entries import Allocation, Slot
 from admission.engine.topology.allocation.footprint import Footprint, SparseAmounts, footprint, free
@@ -85,6 +86,7 @@ class Ledger:
         self._away: frozenset[str] = frozenset()
         self._capacity = Capacity(self.options, self.journal)
         self._allocations = Allocations(self._capacity, self.flavors, self.journal)
+        self._away_usage = AwayUsage(self._allocations, self._capacity)
         self._ranked = RankedAllocations()
         self.bound = BoundUsage(self.journal, self.quota, self.usage_by_priority, self.flavors, self._node)
         self.placement = PlacementQueries(self._capacity, self._allocations, self.flavors, self.options, self.journal)
@@ -445,10 +447,11 @@ class Ledger:
         `nodes` False leaves the nodes as they are, if no caller will ask for capacity.
         """
         before = self._away
-        with self.journal.trial():
-            for key in keys & self.admissions.keys() if nodes else ():
-                if self._allocations.by_workload[key].entries or self._allocations.pods_of(key):
-                    self.simulate_removal(key)
+        leaving = keys & self.admissions.keys() if nodes else frozenset[str]()
+        at_once = set(filter(self._away_usage.countable, leaving))
+        with self.journal.trial(), self._away_usage.freed(at_once):
+            for key in leaving - at_once:
+                self.simulate_removal(key)
             self._away = before | keys
             try:
                 yield

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from admission.engine.ledger.ledger import Ledger
 from admission.engine.model import Admission, FlavorResource, Workload
@@ -18,23 +19,25 @@ from admission.engine.preemption.reclaimable import reclaimable_bound
 from admission.engine.queue.pending import CapacityReservation
 from admission.engine.queue.queueing_hints import FreeOf
 
+K = TypeVar("K")
+
 
 @dataclass(frozen=True, slots=True)
 class _Shift:
-    """Changes in one cohort tree: usage by queue, the part of it that is kept for pending workloads, and the workloads that
-    will be gone as (queue, priority, usage).
+    """Changes in one cohort tree: usage by queue, the part of it that is kept for pending workloads, and the usage of the
+    workloads that will be gone, by queue and priority.
     """
 
     usage: dict[str, dict[FlavorResource, int]] = field(default_factory=dict)
     waiting: dict[str, dict[FlavorResource, int]] = field(default_factory=dict)
-    usage_by_priority: list[tuple[str, int, dict[FlavorResource, int]]] = field(default_factory=list)
+    gone: dict[tuple[str, int], dict[FlavorResource, int]] = field(default_factory=dict)
 
     def apply(self, ledger: Ledger) -> None:
         for queue, usage in self.usage.items():
             ledger.quota.add(queue, usage)
         for queue, usage in self.waiting.items():
             ledger.quota.wait(queue, usage)
-        for queue, priority, usage in self.usage_by_priority:
+        for (queue, priority), usage in self.gone.items():
             ledger.usage_by_priority.add(queue, priority, usage, -1)
 
 
@@ -59,10 +62,9 @@ class ProjectedQuota:
         for key in keys - self.leaving:
             workload, admission = self._ledger.workload(key), self._ledger.admission(key)
             if workload is not None and admission is not None:
-                usage = self._shift(admission.cluster_queue).usage
-                _add(usage, admission.cluster_queue, self._ledger.returned(key, admission), -1)
-                gone = (admission.cluster_queue, workload.lowest_priority, self._ledger.taken(key, admission))
-                self._shift(admission.cluster_queue).usage_by_priority.append(gone)
+                shift, queue = self._shift(admission.cluster_queue), admission.cluster_queue
+                _add(shift.usage, queue, self._ledger.returned(key, admission), -1)
+                _add(shift.gone, (queue, workload.lowest_priority), self._ledger.taken(key, admission), 1)
         self.leaving |= keys
 
     def take(self, admission: Admission, sign: int = 1) -> None:
@@ -89,10 +91,8 @@ class ProjectedQuota:
             yield
 
 
-def _add(
-    sums: dict[str, dict[FlavorResource, int]], queue: str, amounts: Mapping[FlavorResource, int], sign: int
-) -> None:
-    usage = sums.setdefault(queue, {})
+def _add(sums: dict[K, dict[FlavorResource, int]], key: K, amounts: Mapping[FlavorResource, int], sign: int) -> None:
+    usage = sums.setdefault(key, {})
     for fr, amount in amounts.items():
         usage[fr] = usage.get(fr, 0) + sign * amount
 

@@ -109,14 +109,15 @@ class Capacity:
         """Returns a number that increases whenever the flavor's free capacity may have increased."""
         return self._generations.get(flavor, 0)
 
-    def _capacity_freed(self, flavor: str) -> None:
+    def capacity_freed(self, flavor: str) -> None:
+        """Gives the flavor a new generation."""
         self._journal.put(self._generations, flavor, next(self._numbers))
 
     def _all_capacity_freed(self) -> None:
         self.openings += 1
         self._base_changed()
         for flavor in self.trees:
-            self._capacity_freed(flavor)
+            self.capacity_freed(flavor)
 
     def _base_changed(self) -> None:
         self.base_generation += 1
@@ -151,7 +152,7 @@ class Capacity:
 
     def set_flavor(self, name: str, flavor: Flavor | None, grown: Tree | None) -> bool:
         """Sets the flavor (None: remove it), with its new tree if its levels or node labels changed, which it reports."""
-        self._capacity_freed(name)
+        self.capacity_freed(name)
         self._journal.record(self._base_changed)
         self._base_changed()
         if grown is not None:
@@ -215,7 +216,7 @@ class Capacity:
         self._set_node(name, node)
         for flavor, tree in self.trees.items():
             if name in tree.row_of_node:
-                self._capacity_freed(flavor)
+                self.capacity_freed(flavor)
         return not _same_but_amounts(old, node)
 
     def _set_node(self, name: str, node: Node | None) -> None:
@@ -267,7 +268,7 @@ class Capacity:
         if count < 0:
             for flavor, tree in self.trees.items():
                 if name in tree.row_of_node:
-                    self._capacity_freed(flavor)
+                    self.capacity_freed(flavor)
 
     def _add_foreign(self, name: str, vector: Vector) -> None:
         self._base_changed()
@@ -312,7 +313,7 @@ class Capacity:
         for flavor, tree, row in self._rows(spot):
             tree.shift_used(row, vector)
             if freed:
-                self._capacity_freed(flavor)
+                self.capacity_freed(flavor)
 
     def assume(self, spot: Spot, vector: Vector, count: int) -> None:
         """Subtracts `count` pods from free amounts only, for pod sets that are placed in the same call. Usage stays."""

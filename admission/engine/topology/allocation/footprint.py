@@ -1,8 +1,8 @@
 """The usage of workloads on the trees' rows as arrays, so that one vector operation removes or restores many workloads.
 
-Only free amounts change; allocations, usage tables and quota stay. The caller therefore restores the amounts within the
-same call, before an audit can run. `Capacity.charge` and simulated_removal.py change one workload at a time, with the
-journal. Called by ledger.py for cycle/projected_ledger.py.
+Only free amounts change, with `use` also those in use; allocations, usage tables and quota stay. The caller therefore restores
+the amounts within the same call, before an audit can run. `Capacity.charge` and simulated_removal.py change one workload at a
+time, with the journal. Called by ledger.py for cycle/projected_ledger.py, and by away.py.
 """
 
 from __future__ import annotations
@@ -70,3 +70,12 @@ def free(capacity: Capacity, flavor: str, cells: SparseAmounts, sign: int) -> No
     tree = capacity.trees.get(flavor)
     if tree is not None and len(cells.amounts):
         tree.shift_many(cells.columns, cells.rows, sign * cells.amounts)
+
+
+def use(capacity: Capacity, flavor: str, cells: SparseAmounts, sign: int) -> None:
+    """Adds these amounts to the usage in the flavor's tree (`sign` 1), or subtracts them (-1)."""
+    tree = capacity.trees.get(flavor)
+    if tree is not None and len(cells.amounts):
+        tree.use_many(cells.columns, cells.rows, sign * cells.amounts)
+        if sign < 0:
+            capacity.capacity_freed(flavor)

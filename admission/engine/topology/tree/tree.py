@@ -327,6 +327,12 @@ class Tree:
         self._ensure_column(int(columns.max()))
         np.add.at(self._free, (columns, rows), amounts)
 
+    def use_many(self, columns: Ints, rows: Ints, amounts: Ints) -> None:
+        """Adds the amounts to the usage of these cells and subtracts them from what is free; a cell may occur several times."""
+        self._ensure_column(int(columns.max()))
+        np.subtract.at(self._free, (columns, rows), amounts)
+        np.add.at(self._used, (columns, rows), amounts)
+
     def shift_used(self, row: int, vector: Vector) -> None:
         """Adds the amounts to the row's usage and subtract them from its free amounts."""
         for column, amount in vector:
