@@ -10,7 +10,7 @@ else).
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from itertools import chain
@@ -298,7 +298,7 @@ class Ledger:
         keys = sorted(self._allocations.by_queue.get(queue, set()) - self._held - self._away)
         return [self._allocations.by_workload[key] for key in keys]
 
-    def ranked(self, queue: str) -> tuple[RankedQueue, Collection[str]]:
+    def ranked(self, queue: str) -> tuple[RankedQueue, Set[str]]:
         """Returns the workloads of `charged_to` in the order of evictions, and their keys: the line may hold more."""
         keys = self._allocations.by_queue.get(queue, set()) - self._held - self._away
         return self._ranked.of(queue, keys, self._allocations.by_workload, self._allocations.by_queue), keys

@@ -45,9 +45,13 @@ class DomainBound:
         missing = 0 if domain is None else domain.missing
         top, number = top_by_quota, 0
         if domain is not None and missing:
-            gain = domain.gain
-            top = max(top, _top_by_capacity([(c.workload.priority, gain.get(c.key, 0)) for c in inside], missing))
-            number = fewest([gain.get(c.key, 0) for c in inside], missing)
+            gains = [domain.gain.get(c.key, 0) for c in inside]
+            priorities = [c.workload.priority for c in inside]
+            if gains and sum(gains) - min(gains) < missing <= sum(gains):
+                top, number = max(top, *priorities), len(gains)
+            else:
+                top = max(top, _top_by_capacity(list(zip(priorities, gains, strict=True)), missing))
+                number = fewest(gains, missing)
         return cls(domain, inside, top, number, not (missing or victim_search.quota_shortages))
 
     @property
@@ -60,6 +64,13 @@ class DomainBound:
         if self.free and not beside:
             return FREE
         return Cost(self.top, 1, max(1, self.number + beside), FREE.top, 0)
+
+    def closer(self, victim_search: VictimSearch) -> Cost:
+        """Returns a closer bound than `cost` of the sets of `inside` alone: what all of them cost, if each set has all."""
+        if not self.number or self.number < len(self.inside):
+            return self.cost(beside=False)
+        together = victim_search.cost_of(self.inside)
+        return together if together.top == self.top else self.cost(beside=False)
 
 
 class BranchAndBound:
@@ -147,7 +158,7 @@ class BranchAndBound:
                 self._victim_search.removal.remove(candidate)
             else:
                 chosen.remove(candidate)
-        cost = self._cost(chosen)
+        cost = self._victim_search.cost_of(chosen)
         if not self._short() and best.beaten_by(cost) and self._allowed_together(chosen):
             self._victim_search.accept(cost, chosen)
         for candidate in chosen:
@@ -174,7 +185,7 @@ class BranchAndBound:
         return sorted(self._members, key=lambda c: (c.workload.priority >= top, -self._gain(c), self._price(c)))
 
     def _price(self, candidate: Candidate) -> tuple[int, int, str]:
-        return candidate.workload.priority, self._victim_search.lost[candidate.key], candidate.key
+        return candidate.workload.priority, self._victim_search.lost(candidate), candidate.key
 
     def _allowed_together(self, chosen: Sequence[Candidate]) -> bool:
         """Reports whether policy lets the chosen be evicted in Kueue's order. They are removed before and after the call."""
@@ -184,12 +195,6 @@ class BranchAndBound:
         for candidate in chosen:
             self._victim_search.removal.remove(candidate)
         return allowed_together
-
-    def _cost(self, chosen: Sequence[Candidate]) -> Cost:
-        cost = FREE
-        for candidate in chosen:
-            cost = with_one(cost, candidate.workload.priority, self._victim_search.lost[candidate.key])
-        return cost
 
     # ---- all sets
 
@@ -203,7 +208,7 @@ class BranchAndBound:
         best.expanded += len(members) // 4
         most = min(len(members), MOST, MOST if best.cost is None else best.cost.gangs + 1)
         self._priorities = [c.workload.priority for c in members]
-        self._lost = [self._victim_search.lost[c.key] for c in members]
+        self._lost = list(map(self._victim_search.lost, members))
         self._low_priorities, self._low_lost = (
             SmallestAmounts(self._priorities, most),
             SmallestAmounts(self._lost, most),

@@ -7,10 +7,10 @@ cohort tree. Whether a candidate of another queue may still be evicted after ear
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from enum import Enum
-from functools import cached_property, partial
+from functools import cached_property
 from itertools import chain
 
 from admission.engine.decision import PreemptionReason
@@ -21,7 +21,7 @@ from admission.engine.queue.past_usage import PastUsage
 from admission.engine.quota import cohorts
 from admission.engine.quota.cohorts import QuotaNode
 from admission.engine.topology.allocation.entries import Allocation
-from admission.engine.topology.allocation.ranked import Order, RankedAllocation
+from admission.engine.topology.allocation.ranked import Order, RankedAllocation, RankedQueue
 
 Needed = frozenset[FlavorResource]
 
@@ -100,7 +100,9 @@ class Candidates:
     @cached_property
     def in_order(self) -> Sequence[Candidate]:
         """Candidates that are already being evicted first, then part by part."""
-        parts = (self.hierarchical, self.reclaimable, self.own)
+        parts = [part for part in (self.hierarchical, self.reclaimable, self.own) if part]
+        if len(parts) <= 1:
+            return parts[0] if parts else ()
         return [c for evicted in (True, False) for part in parts for c in part if c.workload.evicted is evicted]
 
 
@@ -121,7 +123,7 @@ def find(ledger: Ledger, context: PreemptionContext) -> Candidates:
     if others:
         for top, below, advantage in _ancestors_with_advantage(context):
             for node in _beyond_nominal(context, top, below):
-                policy, variants = context.policy.reclaim_within_cohort, partial(_variant, context, advantage)
+                policy, variants = context.policy.reclaim_within_cohort, _Reclaiming.of(context, advantage=advantage)
                 (hierarchical if advantage else reclaimable).append(
                     _in_queue(ledger, context, node, policy, variants, top)
                 )
@@ -131,6 +133,7 @@ def find(ledger: Ledger, context: PreemptionContext) -> Candidates:
 
 
 _Ranked = list[tuple[Order, "Candidate"]]
+_Variants = Callable[[int, int], PreemptionVariant]
 
 
 def _in_queue(
@@ -138,7 +141,7 @@ def _in_queue(
     context: PreemptionContext,
     node: QuotaNode,
     policy: str,
-    variants: Callable[[int, int], PreemptionVariant],
+    variants: _Variants,
     top: QuotaNode | None = None,
 ) -> _Ranked:
     """Returns the workloads of the queue that policy lets the preemptor evict, in order, each with what orders it.
@@ -150,13 +153,30 @@ def _in_queue(
     preemptor, (queue, keys) = context.workload, ledger.ranked(node.name)
     if not queue.plain or preemptor.priority_elsewhere is not None:
         return _compared_alone(ledger, context, node, policy, variants, top)
-    own = preemptor.lowest_priority
+    filtered = any(covers.isdisjoint(context.needed) for covers in queue.covers)
+    newer = preemptor.queued if policy == "LowerOrNewerEqualPriority" else None
+    question = (policy, preemptor.lowest_priority, newer, variants, node, top, context.needed if filtered else None)
+    if ledger.reserved.nodes or ledger.bound.exceeding:
+        return _evictable(ledger, context, queue, keys, question)
+    return queue.answer(question, keys, lambda: _evictable(ledger, context, queue, keys, question))
+
+
+_Question = tuple[str, int, float | None, _Variants, QuotaNode, QuotaNode | None, Needed | None]
+"""All that decides which workloads of a queue may be evicted: policy, priority of the preemptor and when it was queued (None if
+that does not matter), the rule by priorities, the nodes, and what is short (None if all workloads have some of it).
+"""
+
+
+def _evictable(
+    ledger: Ledger, context: PreemptionContext, queue: RankedQueue, keys: Set[str], question: _Question
+) -> _Ranked:
+    policy, own, queued, variants, node, top, needed = question
     line: Iterable[RankedAllocation] = queue.line if policy == "Any" else queue.below(own)
-    if policy == "LowerOrNewerEqualPriority":
-        newer = (each for each in queue.of(own) if preemptor.queued < each.allocation.workload.queued)
+    if queued is not None:
+        newer = (each for each in queue.of(own) if queued < each.allocation.workload.queued)
         line = sorted((*line, *newer), key=lambda each: each.order)
-    if any(covers.isdisjoint(context.needed) for covers in queue.covers):
-        line = (each for each in line if not each.covers.isdisjoint(context.needed))
+    if needed is not None:
+        line = (each for each in line if not each.covers.isdisjoint(needed))
     reserved, exceeding = bool(ledger.reserved.nodes), ledger.bound.exceeding
     ranked: _Ranked = []
     for each in line:
@@ -164,7 +184,7 @@ def _in_queue(
             continue
         variant, candidate = variants(own, each.order[1]), each.candidate
         if reserved or each.key in exceeding:
-            candidate = _candidate(ledger, preemptor, each.allocation, node, variant, top)
+            candidate = _candidate(ledger, context.workload, each.allocation, node, variant, top)
         elif (
             not isinstance(candidate, Candidate)
             or candidate.variant is not variant
@@ -182,7 +202,7 @@ def _compared_alone(
     context: PreemptionContext,
     node: QuotaNode,
     policy: str,
-    variants: Callable[[int, int], PreemptionVariant],
+    variants: _Variants,
     top: QuotaNode | None,
 ) -> _Ranked:
     """Does what `_in_queue` does where the order or the priorities are not the same for all preemptors."""
@@ -317,15 +337,25 @@ def _beyond_nominal(context: PreemptionContext, cohort: QuotaNode, skip: QuotaNo
             yield queue
 
 
-def _variant(context: PreemptionContext, advantage: bool, own: int, other: int) -> PreemptionVariant:
-    """Returns the rule for a workload of another queue, by the priorities of the preemptor and of that workload."""
-    if advantage:
-        return PreemptionVariant.HIERARCHICAL_RECLAIM
-    threshold = context.policy.borrow_threshold
-    if not context.may_borrow or other >= own:
-        return PreemptionVariant.RECLAIM_WITHOUT_BORROWING
-    above = threshold is not None and other > threshold
-    return PreemptionVariant.RECLAIM_WITHOUT_BORROWING if above else PreemptionVariant.RECLAIM_WHILE_BORROWING
+@dataclass(frozen=True, slots=True)
+class _Reclaiming:
+    """The rule for a workload of another queue, by the priorities of the preemptor and of that workload."""
+
+    advantage: bool
+    may_borrow: bool
+    threshold: int | None
+
+    @classmethod
+    def of(cls, context: PreemptionContext, *, advantage: bool) -> _Reclaiming:
+        return cls(advantage, context.may_borrow, context.policy.borrow_threshold)
+
+    def __call__(self, own: int, other: int) -> PreemptionVariant:
+        if self.advantage:
+            return PreemptionVariant.HIERARCHICAL_RECLAIM
+        if not self.may_borrow or other >= own:
+            return PreemptionVariant.RECLAIM_WITHOUT_BORROWING
+        above = self.threshold is not None and other > self.threshold
+        return PreemptionVariant.RECLAIM_WITHOUT_BORROWING if above else PreemptionVariant.RECLAIM_WHILE_BORROWING
 
 
 def _within_queue(_own: int, _other: int) -> PreemptionVariant:

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
+from enum import IntEnum
 from heapq import heapify, heappop, heappush
 
 from admission.engine.decision import Certificate
@@ -31,6 +32,14 @@ from admission.engine.preemption.cost import cost_of
 from admission.engine.preemption.removal import PreemptionTarget, TrialRemoval, gains_of
 from admission.engine.preemption.victim_search import BestVictims, VictimSearch
 from admission.engine.topology.eviction_gains import EvictionGains
+
+
+class _Bound(IntEnum):
+    """What is known of the sets in a domain, the quickest first."""
+
+    QUICK = 0
+    CLOSER = 1
+    FLOOR = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,22 +100,26 @@ def search(victim_search: VictimSearch, gains: EvictionGains | None) -> None:
 def _search_all(victim_search: VictimSearch, bounds: Iterable[DomainBound], quota_givers: Collection[str] = ()) -> None:
     """Searches the domains, lowest floor first, and skips those that cannot beat the best set.
 
-    The floor of a domain is not computed before its bound is the lowest of all.
+    A closer bound of a domain, and then its floor, is not computed before its bound is the lowest of all.
     """
-    best = victim_search.best
+    best, beside = victim_search.best, bool(quota_givers)
     bounds = [one for one in bounds if one.possible]
-    waiting = [(one.cost(beside=bool(quota_givers)), False, number) for number, one in enumerate(bounds)]
+    first = _Bound.CLOSER if beside else _Bound.QUICK
+    waiting = [(one.cost(beside=beside), first, number) for number, one in enumerate(bounds)]
     searches: dict[int, BranchAndBound] = {}
     heapify(waiting)
     while waiting:
-        lowest, is_floor, number = heappop(waiting)
+        lowest, which, number = heappop(waiting)
         if not best.beaten_by(lowest):
             return
-        if not is_floor:
+        if which is _Bound.QUICK:
+            heappush(waiting, (bounds[number].closer(victim_search), _Bound.CLOSER, number))
+            continue
+        if which is _Bound.CLOSER:
             one_search = BranchAndBound(victim_search, bounds[number], quota_givers)
             if one_search.possible:
                 searches[number] = one_search
-                heappush(waiting, (one_search.floor, True, number))
+                heappush(waiting, (one_search.floor, _Bound.FLOOR, number))
             continue
         one_search = searches.pop(number)
         one_search.search()

@@ -12,9 +12,11 @@ end.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from operator import attrgetter
 from types import TracebackType
 from typing import Final
 
@@ -28,6 +30,7 @@ from admission.engine.spare_quota import within_quota
 from admission.engine.topology.allocation.simulated_removal import PlacementCheck
 from admission.engine.topology.eviction_gains import CandidateDomain, EvictionGains
 
+_usage, _node = attrgetter("usage"), attrgetter("node")
 _FEW: Final = 64
 """The number of removed candidates after which their places are counted for the first time."""
 
@@ -340,20 +343,26 @@ class TrialRemoval:
     def _not_needed(self, removed: Sequence[Candidate]) -> Iterator[int]:
         """Puts back each candidate that is not needed, the last one first; yields its index.
 
-        Where a placement is only counted, several are put back at once: if all of them may be, each of them may be.
+        Where a placement is only counted, several are put back at once: if all of them may be, each of them may be. Those that
+        are in no counted domain matter for quota alone, so all up to the next one that is in one are tried together.
         """
-        end, step = len(removed), 1
+        cheap, counted = self.placement_is_cheap, self._domain or self.gains
+        inside = [not cheap or (counted is not None and counted.concerns(one.key)) for one in removed]
+        end, most = len(removed), {True: 1, False: len(removed)}
         while end > 0:
-            start = max(0, end - step)
-            self.put_back_all(removed[start:end])
+            kind, start = inside[end - 1], end - 1
+            while start > max(0, end - most[kind]) and inside[start - 1] is kind:
+                start -= 1
+            run = removed[start:end]
+            self.put_back_all(run)
             if self.fits():
                 yield from range(end - 1, start - 1, -1)
-                end, step = start, 2 * step if self.placement_is_cheap else 1
+                end, most[kind] = start, 2 * len(run) if cheap else 1
             else:
-                self.remove_all(removed[start:end])
-                if step == 1:
+                self.remove_all(run)
+                if len(run) == 1:
                     end = start
-                step = max(1, step // 2)
+                most[kind] = max(1, len(run) // 2)
 
 
 def gains_of(ledger: Ledger, context: PreemptionContext, candidates: Iterable[Candidate]) -> EvictionGains | None:
@@ -367,14 +376,21 @@ def _charge(node: QuotaNode, usage: Mapping[FlavorResource, int], sign: int) -> 
         use(node, fr, sign * amount)
 
 
-def _charge_all(candidates: Iterable[Candidate], sign: int) -> None:
+def totals(candidates: Collection[Candidate]) -> dict[QuotaNode, dict[FlavorResource, int]]:
+    """Returns what all these candidates use together, by queue. Most use the same as others (allocation/ranked.py)."""
+    usages = list(map(_usage, candidates))
+    amounts = dict(zip(map(id, usages), usages, strict=True))
+    sums: dict[QuotaNode, dict[FlavorResource, int]] = {}
+    for (node, number), many in Counter(zip(map(_node, candidates), map(id, usages), strict=True)).items():
+        total = sums.setdefault(node, {})
+        for fr, amount in amounts[number].items():
+            total[fr] = total.get(fr, 0) + many * amount
+    return sums
+
+
+def _charge_all(candidates: Collection[Candidate], sign: int) -> None:
     """Charges the usage of all these candidates, each queue once: the sums of the tree do not depend on the order."""
-    usages: dict[QuotaNode, dict[FlavorResource, int]] = {}
-    for candidate in candidates:
-        total = usages.setdefault(candidate.node, {})
-        for fr, amount in candidate.usage.items():
-            total[fr] = total.get(fr, 0) + amount
-    for node, usage in usages.items():
+    for node, usage in totals(candidates).items():
         _charge(node, usage, sign)
 
 

@@ -16,8 +16,8 @@ from admission.engine.ledger.ledger import Ledger
 from admission.engine.model import FlavorResource
 from admission.engine.preemption.candidates import Candidate, PreemptionContext, PreemptionVariant
 from admission.engine.preemption.classical import may_evict
-from admission.engine.preemption.cost import FREE, Cost, lost_work
-from admission.engine.preemption.removal import PreemptionTarget, TrialRemoval
+from admission.engine.preemption.cost import FREE, Cost, lost_work, with_one
+from admission.engine.preemption.removal import PreemptionTarget, TrialRemoval, totals
 from admission.engine.preemption.tail_bounds import SortedAmounts
 
 Share = Callable[[Candidate], int]
@@ -81,7 +81,7 @@ class CandidatePool:
         at_top = [c for c in members if c.workload.priority == top]
         below = [c for c in members if c.workload.priority < top]
         priorities = [0, *accumulate(sorted(c.workload.priority for c in below))]
-        lost = [0, *accumulate(sorted(victim_search.lost[c.key] for c in (*at_top, *below)))]
+        lost = [0, *accumulate(sorted(map(victim_search.lost, (*at_top, *below))))]
         return cls(top, at_top, below, priorities, lost)
 
     def shares(self, fr: FlavorResource) -> tuple[SortedAmounts, SortedAmounts]:
@@ -138,7 +138,7 @@ class VictimSearch:
         self._rank = {c.key: index for index, c in enumerate(allowed)}
         self.leaving = [c for c in allowed if c.workload.evicted and self._leave(c)]
         self.open = [c for c in allowed if not c.workload.evicted]
-        self.lost = {c.key: lost_work(c.workload, context.now) for c in self.open}
+        self._lost: dict[str, int] = {}
         self._by_key = {c.key: c for c in self.open}
         self.priorities = sorted({c.workload.priority for c in self.open})
         self._pools: dict[int, CandidatePool] = {}
@@ -166,16 +166,13 @@ class VictimSearch:
         """
         if self.removal.quota_fits():
             return FREE.top
+        by_priority: dict[int, list[Candidate]] = {}
+        for candidate in self.open:
+            by_priority.setdefault(candidate.workload.priority, []).append(candidate)
         with self._ledger.trial():
             for top in self.priorities:
-                usages: dict[str, dict[FlavorResource, int]] = {}
-                for candidate in self.open:
-                    if candidate.workload.priority == top:
-                        total = usages.setdefault(candidate.node.name, {})
-                        for fr, amount in candidate.usage.items():
-                            total[fr] = total.get(fr, 0) + amount
-                for name, usage in usages.items():
-                    self._ledger.quota.remove(name, usage)
+                for node, usage in totals(by_priority[top]).items():
+                    self._ledger.quota.remove(node.name, usage)
                 if self.removal.quota_fits():
                     return top
             return None
@@ -199,6 +196,20 @@ class VictimSearch:
     def in_order(self, chosen: Iterable[Candidate]) -> list[Candidate]:
         """Returns these candidates in Kueue's order."""
         return sorted(chosen, key=lambda c: self._rank[c.key])
+
+    def lost(self, candidate: Candidate) -> int:
+        """Returns the work that is lost if the candidate is evicted."""
+        lost = self._lost.get(candidate.key)
+        if lost is None:
+            lost = self._lost[candidate.key] = lost_work(candidate.workload, self._context.now)
+        return lost
+
+    def cost_of(self, chosen: Iterable[Candidate]) -> Cost:
+        """Returns what these open candidates cost."""
+        cost = FREE
+        for candidate in chosen:
+            cost = with_one(cost, candidate.workload.priority, self.lost(candidate))
+        return cost
 
     def may_evict(self, candidate: Candidate) -> bool:
         """Reports whether policy lets the candidate be evicted at current usage."""

@@ -80,6 +80,10 @@ class CandidateDomain:
         """The number of units that do not fit."""
         return max(0, self.want - self.holds)
 
+    def concerns(self, key: str) -> bool:
+        """Reports whether the workload uses capacity in the domain."""
+        return key in self.takes
+
     def evict(self, key: str) -> None:
         """Counts the workload as evicted."""
         self._shift(key, +1)
@@ -122,6 +126,10 @@ class EvictionGains:
     def enough(self) -> bool:
         """Reports whether some domain holds the gang now."""
         return self._enough > 0
+
+    def concerns(self, key: str) -> bool:
+        """Reports whether the workload uses capacity in one of the domains."""
+        return key in self._of
 
     def evict(self, key: str) -> None:
         """Counts the workload as evicted."""

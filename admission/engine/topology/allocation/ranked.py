@@ -8,16 +8,28 @@ end.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Hashable, Mapping, Set
 from dataclasses import dataclass, field
 from itertools import chain
 from operator import attrgetter
+from typing import Any, Final
 
 from admission.engine.model import FlavorResource
 from admission.engine.topology.allocation.entries import Allocation
 
 Order = tuple[bool, int, float, str, str]
 """Evicted already (False) or not, lowest priority, seconds since 1970 at which it reserved quota (latest first), UID, key."""
+
+Answer = list[tuple[Order, Any]]
+"""Workloads in order, each with what a search made of it, which has its `key`."""
+
+Amounts = dict[frozenset[tuple[FlavorResource, int]], dict[FlavorResource, int]]
+"""Usage that several workloads have in common: most jobs ask for the same as others."""
+
+_MOST_AMOUNTS: Final = 1000
+_QUESTIONS: Final = 4
+_ANSWERS: Final = 2
+"""How many questions are kept for each queue, and how many answers for each, of different workloads."""
 
 _order = attrgetter("order")
 
@@ -26,7 +38,7 @@ _order = attrgetter("order")
 class RankedAllocation:
     """An admitted workload: its place in the order, what it is charged, and of which flavors it has any resource.
 
-    `candidate` is for the search for victims, which keeps there what it made of the workload.
+    `candidate` is for the search for victims, which keeps there what it made of the workload. `usage` is never changed.
     """
 
     key: str
@@ -37,11 +49,14 @@ class RankedAllocation:
     candidate: object | None = None
 
 
-def _ranked(key: str, allocation: Allocation) -> RankedAllocation:
+def _ranked(key: str, allocation: Allocation, amounts: Amounts) -> RankedAllocation:
     workload, admission = allocation.workload, allocation.admission
     order = not workload.evicted, workload.lowest_priority, -(workload.reserved or 0.0), workload.uid, key
     covers = frozenset((flavor, resource) for got in admission.pod_sets for resource, flavor in got.flavors.items())
-    return RankedAllocation(key, allocation, order, admission.usage(), covers)
+    usage = admission.usage()
+    if len(amounts) > _MOST_AMOUNTS:
+        amounts.clear()
+    return RankedAllocation(key, allocation, order, amounts.setdefault(frozenset(usage.items()), usage), covers)
 
 
 @dataclass(slots=True, eq=False)
@@ -56,9 +71,10 @@ class RankedQueue:
     plain: bool = True
     covers: set[frozenset[FlavorResource]] = field(default_factory=set)
     _by_key: dict[str, RankedAllocation] = field(default_factory=dict)
+    _answers: dict[Hashable, list[tuple[Set[str], Answer]]] = field(default_factory=dict)
 
-    def update(self, keys: Collection[str], by_workload: Mapping[str, Allocation]) -> None:
-        """Makes `line` hold all workloads of these keys; it may hold others that are gone."""
+    def update(self, keys: Collection[str], by_workload: Mapping[str, Allocation], amounts: Amounts) -> None:
+        """Makes `line` hold all workloads of these keys; it may hold others that are gone. Equal usage is kept in `amounts`."""
         by_key, changed = self._by_key, list[str]()
         for key in keys:
             ranked = by_key.get(key)
@@ -69,13 +85,31 @@ class RankedQueue:
         if len(by_key) + len(changed) > 2 * len(keys):
             by_key = self._by_key = {key: by_key[key] for key in keys if key in by_key}
         for key in changed:
-            by_key[key] = _ranked(key, by_workload[key])
+            by_key[key] = _ranked(key, by_workload[key], amounts)
+        self._answers.clear()
         self.line = [each for each in self.line if by_key.get(each.key) is each]
         self.line += [by_key[key] for key in changed]
         self.line.sort(key=_order)
         workloads = [each.allocation.workload for each in self.line]
         self.plain = all(one.reserved is not None and one.priority_elsewhere is None for one in workloads)
         self.covers = {each.covers for each in self.line}
+
+    def answer(self, question: Hashable, keys: Set[str], find: Callable[[], Answer]) -> Answer:
+        """Returns what `find` returns: some of the workloads of these keys, in order, which depend on the question alone.
+
+        It is kept while the line stays as it is, and answers for fewer keys too: victims leave, and the others stay in order.
+        """
+        answers = self._answers.setdefault(question, [])
+        for kept, answer in answers:
+            if kept == keys:
+                return answer
+        wider = min((each for each in answers if keys <= each[0]), key=lambda each: len(each[0]), default=None)
+        answer = find() if wider is None else [each for each in wider[1] if each[1].key in keys]
+        answers.append((keys, answer))
+        del answers[:-_ANSWERS]
+        if len(self._answers) > _QUESTIONS:
+            del self._answers[next(iter(self._answers))]
+        return answer
 
     def below(self, priority: int) -> list[RankedAllocation]:
         """Returns those of a lower priority, in order."""
@@ -101,6 +135,7 @@ class RankedAllocations:
 
     def __init__(self) -> None:
         self._queues: dict[str, RankedQueue] = {}
+        self._amounts: Amounts = {}
 
     def of(
         self, queue: str, keys: Collection[str], by_workload: Mapping[str, Allocation], queues: Collection[str]
@@ -110,5 +145,5 @@ class RankedAllocations:
         if ranked is None:
             self._queues = {name: each for name, each in self._queues.items() if name in queues}
             ranked = self._queues[queue] = RankedQueue()
-        ranked.update(keys, by_workload)
+        ranked.update(keys, by_workload, self._amounts)
         return ranked

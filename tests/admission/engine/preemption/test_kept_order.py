@@ -19,10 +19,12 @@ some = settings(
 
 
 def order(scene: DrawnCluster) -> list[tuple[object, ...]]:
-    """All that a search reads of the candidates."""
+    """All that a search reads of the candidates of the head, and of others that are more and less important."""
+    heads = (scene.head, replace(scene.head, priority=1), replace(scene.head, priority=3, queued=200.0))
     return [
         (one.key, one.workload, one.node.name, dict(one.usage), one.variant, one.top and one.top.name)
-        for one in find(scene.ledger, scene.context()).in_order
+        for head in heads
+        for one in find(scene.ledger, replace(scene, head=head).context()).in_order
     ]
 
 
