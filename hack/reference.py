@@ -35,6 +35,7 @@ from admission.doctor import preflight
 from admission.doctor.question import Question
 from admission.engine import decision
 from admission.engine.decision import PreemptionReason
+from admission.engine.ledger.holds import HoldKind
 from admission.engine.reasons import Reason
 from admission.integrations.base import JobIntegration
 from admission.integrations.declared import DeclaredJob
@@ -337,6 +338,20 @@ def kinds() -> str:
     return page("Kinds of job", text, table(("kind", "API version", "declaration", "Python"), rows))
 
 
+def holds() -> str:
+    """Returns the page of what is held for somebody: the kinds of holds."""
+    text = (
+        "A hold is capacity that is kept for somebody. It counts as used for all others, whatever their priority, "
+        "and nobody is evicted from it."
+    )
+    head = ("hold", "what is held", "made by", "ends when", "who may use it")
+    rows = []
+    for kind in HoldKind:
+        title = kind.label or kind.name.lower().replace("_", " ")
+        rows.append([title, kind.holds, kind.made_by, kind.ends, kind.drawn_by])
+    return page("Holds", text, table(head, rows))
+
+
 def _lines(of: type) -> int:
     return len(inspect.getsource(inspect.getmodule(of)).splitlines())  # type: ignore[arg-type]  # each is in a module
 
@@ -352,6 +367,7 @@ def wanted() -> dict[str, str]:
         "cli.md": cli(),
         "checks.md": checks(),
         "kinds.md": kinds(),
+        "holds.md": holds(),
     }
 
 

@@ -1,7 +1,7 @@
 """What runs where: the pods and amounts of each workload by row of a tree, kept as workloads change.
 
 A row is named by a `Spot` of its own kind: a hostname, a node's name, or the values of a domain that is charged as a whole.
-Capacity that is held for others, such as spare hosts, is charged like a workload under a key of its own; it counts as held.
+Capacity that is held for others (engine/ledger/holds.py) is charged like a workload, under a key of its own.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Placements:
 
     def refresh(self, workloads: Iterable[str]) -> set[Row]:
         """Reads these workloads and all held capacity again. Returns the rows that they use or used."""
-        held = self._ledger.held()
+        held = frozenset(self._ledger.holds.keys)
         keys = {*workloads, *held, *self._held}
         self._held = held
         touched: set[Row] = set()

@@ -14,11 +14,11 @@ from typing import Final, Protocol
 
 from admission.controllers.moves.budgets import MoveBudgets
 from admission.controllers.moves.places import GRACE
-from admission.engine.cycle.held_places import drop_place
 from admission.engine.cycle.repeated_preemption import may_not_evict
 from admission.engine.cycle.solve import flavors_of
 from admission.engine.decision import Preempt, Wait
 from admission.engine.flavors.assign import Mode
+from admission.engine.ledger.holds import HoldKind, hold_key
 from admission.engine.model import ClusterQueue, Workload
 from admission.engine.moves.choice import is_better, plan_with_evictions
 from admission.engine.moves.commit import commit
@@ -183,7 +183,7 @@ class Moves:
             if key in queues and until > self._world.now:
                 continue
             del self._holds[key]
-            freed = drop_place(self._world.ledger, key) or freed
+            freed = self._world.ledger.holds.drop(hold_key(HoldKind.PLACE, key)) or freed
         if freed:
             queues.lines.requeue(tuple(queues.lines.by_queue))
         return freed

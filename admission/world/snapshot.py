@@ -20,6 +20,8 @@ from typing import Any, Final
 import msgspec
 
 from admission.engine.cycle import spare_hosts
+from admission.engine.ledger.holds import HoldKind
+from admission.engine.ledger.ledger import Ledger
 from admission.engine.model import (
     AdvanceReservation,
     BoundPod,
@@ -54,6 +56,7 @@ from admission.world.snapshot_records import (
     flavor_spares_records,
     hint_of,
     hint_record,
+    hold_places,
     hold_spares,
     reservation_of,
     reservation_record,
@@ -208,10 +211,10 @@ def capture(
         ),
         evictions=state.queues.evictions.pairs(),
         rooms=tuple(HeldCapacityRecord(*slot, nodes) for slot, nodes in rooms),
-        spares=tuple(map(_finite, state.ledger.spare_holds())),
+        spares=_held(state.ledger, HoldKind.SPARES, HoldKind.FLAVOR_SPARES),
         flavor_spares=flavor_spares_records(state.ledger),
         spares_settled=tuple(spare_hosts.settled(state.ledger)),
-        places=tuple(map(_finite, state.ledger.held_places())),
+        places=_held(state.ledger, HoldKind.PLACE),
         failed={key: tuple(nodes) for key, nodes in (failed or {}).items()},
         one_by_one=unready is not None,
         unready=tuple(sorted(unready or ())),
@@ -220,6 +223,12 @@ def capture(
         arrivals=tuple(arrivals),
         about={key: _timed(one) for key, one in (about or {}).items()},
     )
+
+
+def _held(ledger: Ledger, *kinds: HoldKind) -> tuple[Workload, ...]:
+    """Returns what is held of these kinds: the pods of each hold, with its admission."""
+    holds = ledger.holds.of_kind(*kinds)
+    return tuple(_finite(replace(hold.workload, admission=hold.admission)) for hold in holds)
 
 
 def capture_world(world: World) -> Snapshot:
@@ -244,9 +253,9 @@ def from_snapshot(snapshot: Snapshot) -> World:
         world.apply(event)
     world.ledger.set_assumed_pods({(room.workload, room.pod_set, room.domain): room.nodes for room in snapshot.rooms})
     hold_spares(world.ledger, map(_endless, snapshot.spares), snapshot.flavor_spares, snapshot.spares_settled)
-    for place in map(_endless, snapshot.places):
-        if place.admission is not None:
-            world.ledger.hold(replace(place, admission=None), place.admission)
+    hold_places(
+        world.ledger, map(_endless, snapshot.places), [one.key for one in (*snapshot.pending, *snapshot.workloads)]
+    )
     for record in snapshot.usage:
         world.queues.past.put(record)
     for workload in snapshot.pending:

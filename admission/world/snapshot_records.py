@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from typing import Final, overload
 
 import msgspec
 
 from admission.engine.cycle import spare_hosts
+from admission.engine.ledger.holds import Hold, HoldKind, hold_key
 from admission.engine.ledger.ledger import Ledger
 from admission.engine.model import Admission, Cohort, FlavorResource, Quota, SpareRule, Workload
 from admission.engine.queue.pending import CapacityReservation, StartReservation
@@ -143,17 +144,31 @@ def flavor_spares_records(ledger: Ledger) -> tuple[FlavorSparesRecord, ...]:
 
 
 def hold_spares(
-    ledger: Ledger, holds: Iterable[Workload], flavors: Iterable[FlavorSparesRecord], settled: Iterable[str]
+    ledger: Ledger, holds: Iterable[Workload], flavors: Collection[FlavorSparesRecord], settled: Iterable[str]
 ) -> None:
     """Holds the spare hosts of a snapshot in a ledger that has everything else of it."""
-    for one in holds:
-        if one.admission is not None:
-            ledger.hold(replace(one, admission=None), one.admission)
+    owners = {hold_key(HoldKind.SPARES, key): (HoldKind.SPARES, key) for key in ledger.spare_host_owners}
+    kind = HoldKind.FLAVOR_SPARES
+    for each in flavors:
+        owners |= {hold_key(kind, each.flavor, "/".join(domain)): (kind, each.flavor) for domain, _ in each.held}
+    _hold(ledger, holds, owners)
     for each in flavors:
         generation = ledger.generation(each.flavor) if each.settled else _UNSETTLED
         found = FlavorSpares(each.rule, dict(each.held), dict(each.wanted_of), each.nodes, generation)
         ledger.journal.put(ledger.flavor_spares, each.flavor, found)
     spare_hosts.settle(ledger, settled)
+
+
+def hold_places(ledger: Ledger, holds: Iterable[Workload], owners: Iterable[str]) -> None:
+    """Holds the places of a snapshot for those of the owners that have one."""
+    _hold(ledger, holds, {hold_key(HoldKind.PLACE, key): (HoldKind.PLACE, key) for key in owners})
+
+
+def _hold(ledger: Ledger, holds: Iterable[Workload], owners: Mapping[str, tuple[HoldKind, str]]) -> None:
+    """Holds again what is held under a key of `owners`, which says of what kind the hold is and for whom."""
+    for one in holds:
+        if one.admission is not None and one.key in owners:
+            ledger.holds.put(Hold(*owners[one.key], replace(one, admission=None), one.admission))
 
 
 @overload

@@ -23,8 +23,8 @@ from time import process_time
 from typing import Final
 
 from admission.engine.cycle.decide import decide
-from admission.engine.cycle.held_places import lifted
 from admission.engine.cycle.solve import flavors_of, place
+from admission.engine.ledger.holds import HoldKind
 from admission.engine.ledger.ledger import Ledger
 from admission.engine.model import (
     HOSTNAME_LABEL,
@@ -181,7 +181,7 @@ def _cycle_share(nodes: int, candidates: int) -> float:
     cycle = (process_time() - start) / 20
     start = process_time()
     for _ in range(20_000):
-        with lifted(ledger, "ns/gang"):
+        with ledger.holds.lifted(HoldKind.PLACE, "ns/gang"):
             pass
     return 100.0 * 3 * (process_time() - start) / 20_000 / cycle  # a head is looked at three times at most
 

@@ -22,7 +22,7 @@ from admission.controllers.moves.places import HeldPlaces
 from admission.controllers.moves.take_over import TakeOver
 from admission.controllers.state import conditions
 from admission.controllers.watch.cluster_view import Views
-from admission.engine.cycle.held_places import drop_place
+from admission.engine.ledger.holds import HoldKind, hold_key
 from admission.engine.ledger.ledger import Ledger
 from admission.engine.model import ClusterQueue, MoveTerms, PreemptionPolicy, TopologyRequest
 from admission.engine.moves.commit import commit
@@ -60,7 +60,7 @@ class Interrupted:
         for number in range(GANGS):
             self._interrupt(f"ns/gang-{number}")
         for made in self.plans:
-            assert drop_place(self.ledger, made.workload)  # a hold ends with its process
+            assert self.ledger.holds.drop(hold_key(HoldKind.PLACE, made.workload))  # a hold ends with its process
         self.objects |= {f"ns/other-{n}": _moved("q", f"other-{n}", "", moving=False) for n in range(self.others)}
         view = cast("Views", SimpleNamespace(workloads=SimpleNamespace(objects=self.objects)))
         places = HeldPlaces(view, self.ledger, self.queues)

@@ -13,7 +13,7 @@ from typing import Final
 
 from admission.controllers.state import conditions
 from admission.controllers.watch.cluster_view import Views
-from admission.engine.cycle.held_places import drop_place
+from admission.engine.ledger.holds import HoldKind, hold_key
 from admission.engine.ledger.ledger import Ledger
 from admission.engine.queue.queues import PendingQueues
 
@@ -61,7 +61,7 @@ class HeldPlaces:
     def drop(self, key: str) -> None:
         """Ends the hold, so that others may use the place."""
         self._held.pop(key, None)
-        if drop_place(self._ledger, key):
+        if self._ledger.holds.drop(hold_key(HoldKind.PLACE, key)):
             self._queues.lines.requeue(tuple(self._queues.lines.by_queue))
 
     def started(self) -> list[str]:

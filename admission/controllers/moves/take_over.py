@@ -15,8 +15,8 @@ from admission.controllers.moves.executor import MoveExecutor
 from admission.controllers.moves.unfinished import Unfinished
 from admission.controllers.report.turns import Turns
 from admission.controllers.watch.cluster_view import Views
-from admission.engine.cycle.held_places import hold_place
 from admission.engine.cycle.repeated_preemption import may_not_evict
+from admission.engine.ledger.holds import Hold, HoldKind
 from admission.engine.model import Admission, Workload
 from admission.engine.moves.plans import MovePlan
 from admission.engine.moves.resume import evictions_after_moves, moves_after_moves, place_after_moves
@@ -117,7 +117,7 @@ class TakeOver:
             refused = self._executor.begin(made, purpose_of(gang.key), writes, unfinished)
             return [] if isinstance(refused, str) else [made]
         more = () if made is None else (one.victim.workload for one in made.evictions)
-        hold_place(self._ledger, gang, admission)
+        self._ledger.holds.put(Hold.of(HoldKind.PLACE, gang, admission))
         self._executor.places.add(gang.key, unfinished.movers, now, unfinished.victims.union(more))
         if made is None:
             return []

@@ -103,8 +103,11 @@ class CapacityGauges:
         metrics.FIGURES_SECONDS.observe(max(longest, time.perf_counter() - began))
 
     def _held(self) -> Iterator[Footprint]:
-        """Spare hosts. The keys are read in the same step as the footprints, since a host may be released between two steps."""
-        for key in sorted(self._ledger.held()):
+        """Yields what is held (ledger/holds.py).
+
+        The keys are read in the same step as the footprints, since a host may be released between two steps.
+        """
+        for key in sorted(self._ledger.holds.keys):
             yield self._ledger.footprint(key)
 
     def _reserved(self) -> Iterator[Footprint]:

@@ -21,9 +21,7 @@ late_joiners               late pods of a gang
 elastic, kept_places       growth of an elastic job; its places after it has shrunk
 spare_hosts                spare hosts of running workloads
 flavor_spares              spare hosts of flavors
-held_capacity              what is held for the workloads of each LocalQueue
-held_places                what is held for workloads while others leave these places
-reserved_quota             workloads that draw on their advance reservation
+held_capacity              what workloads may draw on, and hold beside their quota
 second_pass                places for pods that lost their node
 placed_requests            the requests of a running workload with its present places
 admission_attempt          whether a workload would be admitted if it were a head

@@ -50,12 +50,13 @@ from math import ceil
 
 from admission.engine.cycle.gallop import galloping_search
 from admission.engine.cycle.gangs import is_grouped
+from admission.engine.cycle.held_capacity import drawing
 from admission.engine.cycle.nomination import Nomination
 from admission.engine.cycle.projected_ledger import Departures, FutureReservation, ProjectedLedger, Step
-from admission.engine.cycle.reserved_quota import drawing
 from admission.engine.cycle.solve import Unsolved, solve
 from admission.engine.cycle.start_order import BindingStart, StartOrder, future_of
 from admission.engine.decision import Overtaking, PreemptionReason, Victim
+from admission.engine.ledger.holds import Hold, HoldKind
 from admission.engine.ledger.ledger import Ledger
 from admission.engine.model import Admission, ClusterQueue, FlavorResource, Workload
 from admission.engine.queue.cluster_queue import shape_of
@@ -320,7 +321,7 @@ class Backfill:
             return None
         with self._ledger.trial():
             for one in self._order.ahead(workload, level):
-                self._ledger.hold(one.head, one.reservation.admission)
+                self._ledger.holds.put(Hold.of(HoldKind.START_RESERVATION, one.head, one.reservation.admission))
             for key in self._overdue() - leaving:
                 self._ledger.remove_with_pods(key)
             found = self._fit(workload, self._now)
@@ -415,7 +416,7 @@ class Backfill:
     def _packed(self, one: BindingStart) -> FutureReservation:
         """In a trial: holds the reserved capacity, since only the packing determines the nodes, and returns it."""
         head, admission = one.head, one.reservation.admission
-        self._ledger.hold(head, admission)
+        self._ledger.holds.put(Hold.of(HoldKind.START_RESERVATION, head, admission))
         return future_of(self._ledger, head, admission, self._ledger.footprint(head.key), one.end)
 
     def _steps(self) -> list[Step]:

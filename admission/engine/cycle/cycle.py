@@ -34,17 +34,17 @@ from admission.engine.cycle.gangs import GangGroups, is_grouped
 from admission.engine.cycle.group_decisions import GroupDecisions
 from admission.engine.cycle.head_hints import HeadHints
 from admission.engine.cycle.head_order import ClassicalOrder, FairOrder, Head, HeadOrder
-from admission.engine.cycle.held_places import PLACE_HELD, lifted
+from admission.engine.cycle.held_capacity import drawing
 from admission.engine.cycle.kept_quota import KeptQuota, keeps
 from admission.engine.cycle.nominate import DEFERRED, Nominator
 from admission.engine.cycle.nomination import Nomination
-from admission.engine.cycle.outcomes import Outcomes, requested
+from admission.engine.cycle.outcomes import PLACE_HELD, Outcomes, requested
 from admission.engine.cycle.reservations import Reservations, starting_together
-from admission.engine.cycle.reserved_quota import drawing
 from admission.engine.cycle.solve import Unsolved, flavors_of, place, refusals
 from admission.engine.decision import PREEMPTION_GATED, Admit, Decision, Preempt, Wait
 from admission.engine.flavors.assign import FlavorAssignment, Mode, NoPreemption, Preemptions
 from admission.engine.flavors.search import QuotaQueries, Scope
+from admission.engine.ledger.holds import HoldKind
 from admission.engine.ledger.ledger import Ledger
 from admission.engine.model import ClusterQueue, StopPolicy, Workload
 from admission.engine.preemption.projected_quota import reclaimable_beside
@@ -191,7 +191,7 @@ class _Cycle:
 
     def _consider(self, head: Head) -> Decision | None:
         """Returns the decision on a head; None if its evaluation shows that other heads come first."""
-        with drawing(self._ledger, head.workload), lifted(self._ledger, head.workload.key) as held:
+        with drawing(self._ledger, head.workload), self._ledger.holds.lifted(HoldKind.PLACE, head.workload.key) as held:
             return self._decide(head, held=held)
 
     def _decide(self, head: Head, *, held: bool) -> Decision | None:
@@ -241,7 +241,11 @@ class _Cycle:
         has_quota = self._ledger.admission(workload.key) is not None
         if queue is not None and not has_quota and self._cannot_evaluate(workload, queue) is None:
             # A head that cannot be evaluated comes next at once, and raises there.
-            with suppress(Exception), drawing(self._ledger, workload), lifted(self._ledger, workload.key):
+            with (
+                suppress(Exception),
+                drawing(self._ledger, workload),
+                self._ledger.holds.lifted(HoldKind.PLACE, workload.key),
+            ):
                 self._assign(head, queue)
 
     def _assign(self, head: Head, queue: ClusterQueue) -> FlavorAssignment:

@@ -15,7 +15,8 @@ from itertools import islice
 from typing import Final
 
 from admission.engine.decision import PlacementResult
-from admission.engine.ledger.ledger import Ledger, flavor_spare_key
+from admission.engine.ledger.holds import Hold, HoldKind, hold_key
+from admission.engine.ledger.ledger import Ledger
 from admission.engine.model import (
     Admission,
     Assignment,
@@ -67,8 +68,7 @@ def release_near(ledger: Ledger, admission: Admission) -> list[str]:
             continue
         near = {domain_of(tree, state.rule, domain.values[-1]) for domain in got.assignment.domains} - {None}
         for domain in [each for each in state.held if each in near or not near]:
-            if ledger.admission(key := flavor_spare_key(name, domain)) is not None:
-                ledger.unhold(key)
+            if ledger.holds.drop(_key(name, domain)):
                 hosts += state.held[domain]
     return hosts
 
@@ -103,7 +103,7 @@ def usage(ledger: Ledger, queue: str) -> dict[FlavorResource, int]:
     total: dict[FlavorResource, int] = {}
     for name, state in ledger.flavor_spares.items():
         for domain in state.held if state.rule.queue == queue else ():
-            holds = ledger.admission(flavor_spare_key(name, domain))
+            holds = ledger.admission(_key(name, domain))
             for pair, amount in holds.usage().items() if holds is not None else ():
                 total[pair] = total.get(pair, 0) + amount
     return total
@@ -138,7 +138,7 @@ class _Holder:
             each for each, hosts in earlier.items() if len(hosts) == counts.get(each) and self._is_held(each, hosts)
         }
         for domain in earlier.keys() - kept:
-            ledger.unhold(flavor_spare_key(self._flavor, domain))
+            ledger.holds.drop(_key(self._flavor, domain))
         idle = idle_hosts(self._tree, self._rule, counts.keys() - kept)
         found = {
             domain: earlier[domain]
@@ -155,7 +155,7 @@ class _Holder:
 
     def _is_held(self, domain: Values, hosts: tuple[str, ...]) -> bool:
         """Reports whether the domain's spare hosts are charged and still in it."""
-        charged = flavor_spare_key(self._flavor, domain) in self._ledger.admissions
+        charged = _key(self._flavor, domain) in self._ledger.holds
         return charged and all(domain_of(self._tree, self._rule, host) == domain for host in hosts)
 
     def _hold(self, domain: Values, hosts: Sequence[str], number: int) -> tuple[str, ...]:
@@ -164,9 +164,10 @@ class _Holder:
         if not holds:
             return ()
         queue, pod_sets = self._rule.queue, tuple(pods for pods, _ in holds)
-        key = flavor_spare_key(self._flavor, domain)
+        key = _key(self._flavor, domain)
         own = Workload(key=key, uid="", queue="", cluster_queue=queue, priority=_PRIORITY, pod_sets=pod_sets)
-        self._ledger.hold(own, Admission(queue, tuple(got for _, got in holds)))
+        admission = Admission(queue, tuple(got for _, got in holds))
+        self._ledger.holds.put(Hold(HoldKind.FLAVOR_SPARES, self._flavor, own, admission))
         return tuple(pods.name for pods in pod_sets)
 
     def _affordable(self, hosts: Sequence[str]) -> Iterator[tuple[PodSet, PodSetAdmission]]:
@@ -191,10 +192,14 @@ class _Holder:
         )
 
 
+def _key(flavor: str, domain: Values) -> str:
+    return hold_key(HoldKind.FLAVOR_SPARES, flavor, "/".join(domain))
+
+
 def _forget(ledger: Ledger, name: str) -> None:
     state = ledger.flavor_spares.get(name)
     if state is None:
         return
     for domain in state.held:
-        ledger.unhold(flavor_spare_key(name, domain))
+        ledger.holds.drop(_key(name, domain))
     ledger.journal.drop(ledger.flavor_spares, name)

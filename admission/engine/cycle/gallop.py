@@ -1,4 +1,4 @@
-"""Galloping (exponential) search: backfill.py finds with it the first moment at which a head fits."""
+"""Galloping (exponential) search: the first of many moments at which something fits."""
 
 from __future__ import annotations
 

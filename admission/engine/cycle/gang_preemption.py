@@ -27,6 +27,7 @@ from admission.engine.cycle.nominate import Nominator
 from admission.engine.decision import PreemptionReason, Victim
 from admission.engine.flavors.assign import Preemptions
 from admission.engine.flavors.search import Scope
+from admission.engine.ledger.holds import Hold, HoldKind
 from admission.engine.ledger.ledger import Ledger
 from admission.engine.model import ClusterQueue, PodSet, Workload
 from admission.engine.preemption.candidates import allowed
@@ -80,7 +81,7 @@ class GangPreemptor:
         parts = self._parts(members)
         with self._ledger.trial():
             for key in {key for member in members if member.gang for key in member.gang.together}:
-                self._ledger.protect(key)
+                self._ledger.holds.protect(key)
             for groups in (self._chosen(parts), self._all(parts)):
                 if groups and (found := self._without(groups, members)) is not None:
                     return self._preemption(groups, found, members, alone=len(parts) == 1)
@@ -125,7 +126,7 @@ class GangPreemptor:
             if isinstance(found, dict):
                 return found
             if isinstance(found, str):
-                self._ledger.protect(found)
+                self._ledger.holds.protect(found)
                 continue
             name = found[0].name
             if name in blamed or found is line[0]:
@@ -167,7 +168,7 @@ class GangPreemptor:
                         return victim.workload
                     groups[frozenset(one.workload for one in group)] = group
                 self._leave(groups)
-                self._ledger.hold(part, found.admission(), waits=True)
+                self._ledger.holds.put(Hold.of(HoldKind.GANG_PART, part, found.admission()))
         return groups
 
     def _victim_group(self, victim: Victim, parts: Sequence[Part]) -> tuple[Victim, ...] | None:

@@ -1,29 +1,59 @@
-"""What is held for the workloads of each LocalQueue beside the quota of their pods.
+"""What is held for workloads (ledger/holds.py): what each may draw on at its turn, and what it holds beside its quota.
 
-These are spare hosts of running workloads, the place that is held for a gang while others move away, and the quota and nodes
-that a capacity reservation keeps for a pending workload until its victims have left. Past usage counts all of them: nobody else
-can use them.
+From its start an advance reservation charges its ClusterQueue (quota/reserved.py). A workload of that queue that names it is
+placed on its nodes alone (requests.py), so this quota counts as free while the workload is considered; the charge is less by
+what it then uses there. A workload with pods that are placed on no topology does not draw on it: nothing says that they will
+run on these nodes.
+
+Past usage counts what is held beside quota: spare hosts of running workloads, the place that is held for a gang while others
+move away, and the quota and nodes that a capacity reservation keeps for a pending workload until its victims have left. Nobody
+else can use them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 
-from admission.engine.cycle import flavor_spares, spare_hosts
+from admission.engine.advance_reservations import confined_to
+from admission.engine.cycle import flavor_spares
+from admission.engine.flavors.eligible import wants_topology
+from admission.engine.flavors.search import topology_implied
+from admission.engine.ledger.holds import HoldKind
 from admission.engine.ledger.ledger import Ledger
-from admission.engine.model import FlavorResource
+from admission.engine.model import FlavorResource, Workload
 from admission.engine.queue.queues import PendingQueues
+
+
+def draws_on(ledger: Ledger, workload: Workload) -> str | None:
+    """Returns the name of the reservation on whose quota the workload draws, None for none."""
+    one = ledger.reservations.get(workload.reservation) if workload.reservation else None
+    queue = ledger.quota.spec(workload.cluster_queue)
+    if one is None or queue is None or not all(confined_to(one, workload, p) for p in workload.pod_sets):
+        return None
+    implied = topology_implied(queue, ledger.flavors)
+    return one.name if all(wants_topology(pod_set, implied) for pod_set in workload.pod_sets) else None
+
+
+@contextmanager
+def drawing(ledger: Ledger, *workloads: Workload) -> Iterator[None]:
+    """Opens a context in which the reservations on whose quota these workloads draw charge nothing, and neither do pods of
+    these workloads that are still bound.
+    """
+    names = set(_names(ledger, workloads)) if ledger.reserved.nodes else set[str]()
+    with ExitStack() as stack:
+        for workload in workloads:
+            stack.enter_context(ledger.bound.lifted(workload.key))
+        if names:
+            stack.enter_context(ledger.reserved.lifted(names))
+        yield
 
 
 def held_beside_quota(ledger: Ledger, queues: PendingQueues) -> dict[str, dict[str, int]]:
     """Returns the amounts by LocalQueue and resource."""
     total: dict[str, dict[str, int]] = {}
-    for key in ledger.spare_host_owners:
-        if (workload := ledger.workload(key)) is not None:
-            _add(total, workload.queue, spare_hosts.usage(ledger, key))
-    for held in ledger.held_places():
-        if held.admission is not None:
-            _add(total, held.queue, held.admission.usage())
+    for hold in ledger.holds.of_kind(HoldKind.SPARES, HoldKind.PLACE):
+        _add(total, hold.workload.queue, hold.admission.usage())
     for owner, reservation in queues.capacity_reservations():
         _add(total, owner.queue, reservation.admission.usage())
         for key, admission in (*reservation.beside, *reservation.spares):
@@ -49,3 +79,9 @@ def _add(total: dict[str, dict[str, int]], queue: str, usage: Mapping[FlavorReso
     for (_, resource), amount in usage.items():
         held = total.setdefault(queue, {})
         held[resource] = held.get(resource, 0) + amount
+
+
+def _names(ledger: Ledger, workloads: Iterable[Workload]) -> Iterator[str]:
+    for workload in workloads:
+        if workload.reservation and (name := draws_on(ledger, workload)) is not None:
+            yield name

@@ -18,6 +18,7 @@ from heapq import heappop, heappush
 
 from admission.engine.cycle.nomination import Nomination
 from admission.engine.flavors.assign import FlavorAssignment, Mode
+from admission.engine.ledger.holds import Hold, HoldKind
 from admission.engine.ledger.ledger import Ledger
 from admission.engine.model import Admission, ClusterQueue, FlavorResource, QueueingStrategy, Workload
 from admission.engine.queue.cluster_queue import order_of
@@ -110,7 +111,7 @@ class KeptQuota:
         """Releases the quota that the workload keeps, because it is evaluated again."""
         self._waiting.pop(key, None)
         if (held := self._held.pop(key, None)) is not None:
-            self._ledger.unhold(held)
+            self._ledger.holds.drop(held)
 
     def end(self) -> None:
         """Ends the cycle: the ledger no longer counts kept quota."""
@@ -130,7 +131,7 @@ class KeptQuota:
         amounts = keepable(self._ledger, queue.name, level, kept.admission.usage())
         if not any(amounts.values()):
             return False
-        held = replace(workload, key=f"{workload.key} (kept)")
-        self._ledger.hold(held, limited(kept.admission, amounts), waits=True)
-        self._held[workload.key] = held.key
+        hold = Hold.of(HoldKind.KEPT_QUOTA, workload, limited(kept.admission, amounts))
+        self._ledger.holds.put(hold)
+        self._held[workload.key] = hold.key
         return True

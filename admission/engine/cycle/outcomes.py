@@ -14,12 +14,12 @@ from admission.engine.cycle.admission_attempt import cannot_run
 from admission.engine.cycle.backfill import ASK_AGAIN, BEHIND, Backfill, rfc3339, running
 from admission.engine.cycle.gangs import group_order, is_grouped
 from admission.engine.cycle.head_order import Head, HeadOrder
+from admission.engine.cycle.held_capacity import draws_on
 from admission.engine.cycle.kept_quota import KeptQuota
 from admission.engine.cycle.late_joiners import beside_its_gang
 from admission.engine.cycle.nomination import Nomination
 from admission.engine.cycle.repeated_preemption import may_not_evict
 from admission.engine.cycle.reservations import Reservations, starting_together
-from admission.engine.cycle.reserved_quota import draws_on
 from admission.engine.decision import Admit, Decision, Victim, Wait
 from admission.engine.flavors.assign import FlavorAssignment
 from admission.engine.flavors.search import total_requests
@@ -31,6 +31,7 @@ from admission.engine.reasons import Reason
 from admission.engine.requests import next_step, relaxation, relaxed, relaxes
 from admission.engine.topology.oversized import oversized
 
+PLACE_HELD = "the workloads that leave its place for others have not left yet; the place is held for it"
 NOT_READY = "waiting for all admitted workloads to be in PodsReady condition"
 _MAY_LAST_FOREVER = (Reason.NO_MATCHING_FLAVOR, Reason.EXCEEDS_MAX_QUOTA, Reason.TOPOLOGY_PLACEMENT_FAILED)
 

@@ -13,15 +13,15 @@ are used. The ledger is unchanged after the cycle. Called by cycle.py.
 from __future__ import annotations
 
 import sys
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import Final
 
 from admission.engine.cycle import spare_hosts
 from admission.engine.cycle.nomination import Nomination
 from admission.engine.flavors.assign import FlavorAssignment
-from admission.engine.ledger.ledger import Ledger, spare_key
+from admission.engine.ledger.holds import BESIDE, Hold, HoldKind, hold_key
+from admission.engine.ledger.ledger import Ledger
 from admission.engine.model import Admission, QueueingStrategy, Workload
 from admission.engine.preemption.projected_quota import ProjectedQuota
 from admission.engine.queue.cluster_queue import order_of
@@ -31,12 +31,14 @@ from admission.engine.queue.queueing_hints import QueueingHint
 from admission.engine.queue.queues import PendingQueues
 from admission.engine.spare_quota import requested_hosts, with_spares
 
+_SPARE_HOSTS: Final = "reserved spare hosts"
+
 FURTHEST: Final = sys.maxsize
 """No workload borrows further."""
 
 
-_Due = tuple[int, Order, Workload, Admission]
-"""What is charged from a place in the order of the cycle on: its owner's level and order, the workload, its admission."""
+_Due = tuple[int, Order, Hold]
+"""What is charged from a place in the order of the cycle on: the level and order of the reservation's owner, and the hold."""
 
 
 def starting_together(workload: Workload) -> tuple[str, ...]:
@@ -68,16 +70,21 @@ class Reservations:
         self._trees.add(self._ledger.quota.tree_of(workload.cluster_queue))
         if reservation.evicted:
             self._own[workload.key] = workload, reservation
-        beside = [(one, got) for key, got in reservation.beside if (one := self._queues.workload(key)) is not None]
+        beside = self._waiting(reservation.beside)
         order = max(order_of(one) for one in (workload, *(one for one, _ in beside)))
-        beside = [(_beside(one), got) for one, got in beside] + [
-            (spare_hosts.owner(one, f"{key} (reserved spare hosts)"), got)
-            for key, got in reservation.spares
-            if (one := self._queues.workload(key)) is not None
+        kind = HoldKind.CAPACITY_RESERVATION
+        holds = [Hold.of(kind, workload, reservation.admission)]
+        holds += [Hold.of(kind, one, admission, BESIDE) for one, admission in beside]
+        holds += [
+            Hold.of(kind, spare_hosts.without_topology(one), admission, _SPARE_HOSTS)
+            for one, admission in self._waiting(reservation.spares)
         ]
-        self._due.append((reservation.level, order, workload, reservation.admission))
-        self._due += ((reservation.level, order, one, got) for one, got in beside)
-        self._names[workload.key] = [workload.key, *(one.key for one, _ in beside)]
+        self._due += ((reservation.level, order, hold) for hold in holds)
+        self._names[workload.key] = [hold.key for hold in holds]
+
+    def _waiting(self, admissions: Iterable[tuple[str, Admission]]) -> list[tuple[Workload, Admission]]:
+        """Returns the workloads of these keys that still wait, with their admissions."""
+        return [(one, got) for key, got in admissions if (one := self._queues.workload(key)) is not None]
 
     def _sort(self) -> None:
         self._due.sort(key=lambda each: each[:2], reverse=True)
@@ -154,8 +161,8 @@ class Reservations:
             return
         early = [each for each in self._due if each[2].key in names]
         self._due = [each for each in self._due if each[2].key not in names]
-        for _, _, workload, admission in reversed(early):
-            self._keep(workload, admission)
+        for *_, hold in reversed(early):
+            self._keep(hold)
         self._early += early
 
     def _release_early(self, but: Collection[str]) -> None:
@@ -164,8 +171,8 @@ class Reservations:
         if not released:
             return
         self._early = [each for each in self._early if each[2].key in but]
-        for _, _, workload, _ in released:
-            self._release(workload.key)
+        for *_, hold in released:
+            self._release(hold.key)
         self._due += released
         self._sort()
 
@@ -184,10 +191,10 @@ class Reservations:
             self._keep_next()
         self._own.clear()
 
-    def _keep_next(self) -> Workload:
-        *_, workload, admission = self._due.pop()
-        self._keep(workload, admission)
-        return workload
+    def _keep_next(self) -> Hold:
+        *_, hold = self._due.pop()
+        self._keep(hold)
+        return hold
 
     def make(
         self,
@@ -227,24 +234,23 @@ class Reservations:
                 self._ledger.charge(each.workload, each.admission())
             for each in nominations:
                 spare_hosts.hold(self._ledger, each.workload.key)
-                if (holds := self._ledger.admission(spare_key(each.workload.key))) is not None:
-                    spares.append((each.workload.key, holds))
+                if (hold := self._ledger.holds.get(hold_key(HoldKind.SPARES, each.workload.key))) is not None:
+                    spares.append((each.workload.key, hold.admission))
         return tuple(spares)
 
     def _charge(self, key: str) -> None:
         """Charges this reservation for the rest of the cycle."""
         names = self._names[key]
         due, self._due = self._due, [each for each in self._due if each[2].key not in names]
-        for *_, workload, admission in due:
-            if workload.key in names:
-                self._keep(workload, admission)
+        for *_, hold in due:
+            if hold.key in names:
+                self._keep(hold)
         self._own.pop(key, None)
 
-    def _keep(self, workload: Workload, admission: Admission) -> None:
-        places = tuple(replace(pod_set, usage={}) for pod_set in admission.pod_sets)
-        self._ledger.hold(workload, replace(admission, pod_sets=places))
-        self._held[workload.key] = admission
-        self.projected_quota.take(admission)
+    def _keep(self, hold: Hold) -> None:
+        self._ledger.holds.put(hold.on_nodes())
+        self._held[hold.key] = hold.admission
+        self.projected_quota.take(hold.admission)
 
     def drop(self, key: str) -> None:
         """Releases the reservation of a workload and of those that start with it, because it is evaluated again.
@@ -261,7 +267,7 @@ class Reservations:
 
     def _release(self, name: str) -> None:
         if (admission := self._held.pop(name, None)) is not None:
-            self._ledger.unhold(name)
+            self._ledger.holds.drop(name)
             self.projected_quota.take(admission, -1)
 
     def restore(self, workload: Workload) -> None:
@@ -312,7 +318,7 @@ class Reservations:
     def end(self) -> None:
         """Ends the cycle: removes every reservation from the ledger."""
         for key in self._held:
-            self._ledger.unhold(key)
+            self._ledger.holds.drop(key)
 
 
 @contextmanager
@@ -327,8 +333,3 @@ def places_kept(ledger: Ledger, queues: PendingQueues) -> Iterator[None]:
         yield
     finally:
         reservations.end()
-
-
-def _beside(workload: Workload) -> Workload:
-    """Returns the workload under a key of its own, so that what is held for it is not mistaken for an admission."""
-    return replace(workload, key=f"{workload.key} (reserved)")

@@ -14,7 +14,8 @@ from dataclasses import dataclass, field
 from heapq import heappop, heappush
 
 from admission.engine.flavors.search import QuotaQueries
-from admission.engine.ledger.ledger import Ledger, place_key
+from admission.engine.ledger.holds import HoldKind, hold_key
+from admission.engine.ledger.ledger import Ledger
 from admission.engine.model import FlavorResource, Workload
 from admission.engine.quota.cohorts import QuotaNode, Sums, local_available
 
@@ -22,7 +23,7 @@ from admission.engine.quota.cohorts import QuotaNode, Sums, local_available
 def independent(workload: Workload, ledger: Ledger) -> bool:
     """Reports whether its flavors depend on the quota of its queue alone."""
     alone = workload.gang is None and not workload.replaces and not workload.reservation
-    held = ledger.bound.has_pods(workload.key) or ledger.admission(place_key(workload.key)) is not None
+    held = ledger.bound.has_pods(workload.key) or hold_key(HoldKind.PLACE, workload.key) in ledger.holds
     return alone and not held
 
 

@@ -14,7 +14,8 @@ from typing import Final
 
 from admission.engine.cycle.nomination import Nomination
 from admission.engine.cycle.placed_requests import placed_requests
-from admission.engine.ledger.ledger import Ledger, spare_key
+from admission.engine.ledger.holds import Hold, HoldKind, hold_key
+from admission.engine.ledger.ledger import Ledger
 from admission.engine.model import Admission, Assignment, FlavorResource, PodSetAdmission, Workload
 from admission.engine.spare_quota import requested_hosts, shortage, with_spares
 from admission.engine.topology.on_hosts import on_hosts
@@ -44,7 +45,7 @@ class HeldHosts:
 
 def held(ledger: Ledger, key: str) -> HeldHosts:
     """Returns the spare hosts held for the workload that is charged under this key."""
-    workload, holds = ledger.workload(key), ledger.admission(spare_key(key))
+    workload, holds = ledger.workload(key), ledger.admission(hold_key(HoldKind.SPARES, key))
     hosts = {
         got.name: tuple(domain.values[-1] for domain in got.assignment.domains)
         for got in (holds.pod_sets if holds is not None else ())
@@ -55,7 +56,7 @@ def held(ledger: Ledger, key: str) -> HeldHosts:
 
 def usage(ledger: Ledger, key: str) -> Mapping[FlavorResource, int]:
     """Returns what quota counts for the held hosts."""
-    holds = ledger.admission(spare_key(key))
+    holds = ledger.admission(hold_key(HoldKind.SPARES, key))
     return {} if holds is None else holds.usage()
 
 
@@ -80,7 +81,8 @@ def hold(ledger: Ledger, key: str, among: Mapping[str, Collection[str]] | None =
     found = ledger.placement.spare_hosts(requests)
     holds = tuple(_spares(admission, found.held))
     if holds:
-        ledger.hold(owner(workload, spare_key(key)), Admission(admission.cluster_queue, holds))
+        pods, places = without_topology(workload), Admission(admission.cluster_queue, holds)
+        ledger.holds.put(Hold.of(HoldKind.SPARES, pods, places))
     if key in ledger.spare_host_owners:
         ledger.journal.put(
             ledger.spare_host_owners,
@@ -93,8 +95,7 @@ def hold(ledger: Ledger, key: str, among: Mapping[str, Collection[str]] | None =
 def release(ledger: Ledger, key: str) -> list[str]:
     """Releases the workload's spare hosts and returns their names."""
     hosts = held(ledger, key).names
-    if hosts:
-        ledger.unhold(spare_key(key))
+    ledger.holds.drop(hold_key(HoldKind.SPARES, key))
     return hosts
 
 
@@ -106,10 +107,21 @@ def hold_missing(ledger: Ledger) -> None:
 
 
 def _is_short(ledger: Ledger, key: str) -> bool:
-    if not ledger.domains_exist(spare_key(key)):
+    if not _domains_exist(ledger, key):
         return True
     now = held(ledger, key)
     return len(now.names) < now.wanted and ledger.spare_host_owners[key] != _generation(ledger, key)
+
+
+def _domains_exist(ledger: Ledger, key: str) -> bool:
+    """Reports whether every domain of the spare hosts that are held for this workload still exists."""
+    hold = ledger.holds.get(hold_key(HoldKind.SPARES, key))
+    for got in () if hold is None else hold.admission.pod_sets:
+        tree = ledger.capacity.trees.get(ledger.allocations.flavor_of(got))
+        domains = () if got.assignment is None else got.assignment.domains
+        if any(tree is None or tree.domain_row(domain.values) is None for domain in domains):
+            return False
+    return True
 
 
 def settled(ledger: Ledger) -> list[str]:
@@ -153,10 +165,9 @@ def lacking(ledger: Ledger, nomination: Nomination) -> str:
         return hold(ledger, nomination.workload.key)
 
 
-def owner(workload: Workload, key: str) -> Workload:
-    """Returns the workload under which its spare hosts are held with this key. It asks for nothing itself."""
-    pod_sets = tuple(replace(pod_set, topology=None) for pod_set in workload.pod_sets)
-    return replace(workload, key=key, pod_sets=pod_sets, admission=None, gang=None)
+def without_topology(workload: Workload) -> Workload:
+    """Returns the workload as its spare hosts are held for it: the pods ask for no topology, and so for no spare hosts."""
+    return replace(workload, pod_sets=tuple(replace(pod_set, topology=None) for pod_set in workload.pod_sets))
 
 
 def _usage_of(got: PodSetAdmission, pods: int) -> dict[str, int]:

@@ -12,7 +12,8 @@ from admission.engine.explain.capacity_users import TOP
 from admission.engine.explain.explanation import CapacityUser, CapacityUserKind, QuotaUser, QuotaView
 from admission.engine.explain.trials import TrialBudget
 from admission.engine.flavors.search import total_requests
-from admission.engine.ledger.ledger import Ledger, is_flavor_spare, owner_of
+from admission.engine.ledger.holds import HoldKind
+from admission.engine.ledger.ledger import Ledger
 from admission.engine.model import ClusterQueue, FlavorResource, ResourceGroup, Workload
 
 _AT_ONCE = 5000
@@ -46,10 +47,13 @@ class RelatedQueues:
         for number, (key, admission) in enumerate(list(self._ledger.admissions.items()), 1):
             if number % _AT_ONCE == 0 and self._budget is not None:
                 self._budget.rest(self._ledger)
-            if admission.cluster_queue in self.queues and not is_flavor_spare(key):
+            hold = self._ledger.holds.get(key)
+            if hold is not None and hold.kind is HoldKind.FLAVOR_SPARES:
+                continue
+            if admission.cluster_queue in self.queues:
                 for fr, amount in admission.usage().items():
                     if amount > 0:
-                        users, owner = found.setdefault(fr, {}), owner_of(key)
+                        users, owner = found.setdefault(fr, {}), key if hold is None else hold.owner
                         users[owner] = users.get(owner, 0) + amount
         return found
 

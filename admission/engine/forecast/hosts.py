@@ -13,7 +13,8 @@ from typing import Final
 
 import numpy as np
 
-from admission.engine.ledger.ledger import Ledger, spare_key
+from admission.engine.ledger.holds import HoldKind, hold_key
+from admission.engine.ledger.ledger import Ledger
 from admission.engine.model import PlacementRequest
 from admission.engine.topology.allocation.simulated_removal import taken
 from admission.engine.topology.constraints import Group, ResolvedRequest, build, pod_amounts
@@ -172,7 +173,7 @@ class HostReader:
     def _taken(self, key: str) -> Iterator[tuple[str, int, Vector]]:
         """Yields what the workload and its spare hosts take of the hosts that are looked at."""
         capacity, allocations = self._ledger.capacity, self._ledger.allocations
-        for charged in (key, spare_key(key)):
+        for charged in (key, hold_key(HoldKind.SPARES, key)):
             if charged in allocations.by_workload:
                 for spot, vector in taken(allocations, capacity, charged):
                     for name in self._flavors:

@@ -14,7 +14,8 @@ from admission.engine.flavors.eligible import unsuitable, wants_topology
 from admission.engine.flavors.search import placement_groups, topology_implied, total_requests
 from admission.engine.forecast.hosts import FlavorHosts, GangPlace, HostReader
 from admission.engine.forecast.run_times import RunEstimate
-from admission.engine.ledger.ledger import Ledger, place_key
+from admission.engine.ledger.holds import HoldKind, hold_key
+from admission.engine.ledger.ledger import Ledger
 from admission.engine.model import ClusterQueue, Cohort, FlavorResource, PodSet, Workload
 from admission.engine.queue.cluster_queue import order_of
 from admission.engine.queue.positions import Order
@@ -113,7 +114,7 @@ def inputs_of(
             waiting.append(reader.waiting(workload, order, estimates(workload), reserved))
             pause()
     waiting.sort(key=lambda one: one.order)
-    held = [key for one in waiting if (key := place_key(one.key)) in ledger.admissions]
+    held = [key for one in waiting if (key := hold_key(HoldKind.PLACE, one.key)) in ledger.holds]
     found = hosts.hosts([*(one.key for one in running), *held], pause)
     return ForecastInputs(now, specs, tuple(running), tuple(waiting), found)
 

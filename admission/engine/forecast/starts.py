@@ -33,7 +33,7 @@ from admission.engine.forecast.inputs import Choices, ForecastInputs, Running, U
 from admission.engine.forecast.rooms import Rooms, Stay, Taken
 from admission.engine.forecast.teller import Teller
 from admission.engine.journal import Journal
-from admission.engine.ledger.ledger import place_key
+from admission.engine.ledger.holds import HoldKind, hold_key
 from admission.engine.model import ClusterQueue, FlavorResource, QueueingStrategy
 from admission.engine.quota.tree import QuotaTree
 
@@ -108,7 +108,7 @@ class _Replays:
         self._rooms = {flavor: Rooms(hosts, pause) for flavor, hosts in inputs.hosts.items()}
         taking: list[Running | Waiting] = [*inputs.running, *inputs.waiting]
         self._trees = {queue: self._quota.tree_of(queue) for queue in sorted({one.queue for one in taking})}
-        keys = {one.key: place_key(one.key) for one in inputs.waiting}
+        keys = {one.key: hold_key(HoldKind.PLACE, one.key) for one in inputs.waiting}
         self._held = {key: held for key, held in keys.items() if any(rooms.has(held) for rooms in self._rooms.values())}
         self._lifted: set[str] = set()
         pause()

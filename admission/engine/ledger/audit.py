@@ -1,4 +1,4 @@
-"""Recomputes the usage of queues from the admissions in force, and compares it with the quota tree and the usage by priority.
+"""Recomputes nodes and the usage of queues from the admissions in force, and compares them with what the ledger has.
 
 Called by `Ledger.auditing` in parts, between which the ledger may change. An admission itself never changes, so the last part,
 which compares the sums, adds and subtracts the admissions that came and went meanwhile.
@@ -16,9 +16,17 @@ from admission.engine.quota.reserved import ReservedQuota
 from admission.engine.quota.tree import QuotaTree, outside_usage
 from admission.engine.quota.usage_by_priority import UsageByPriority
 from admission.engine.topology.allocation.allocations import Allocations
-from admission.engine.topology.allocation.audit import PART
-from admission.engine.topology.allocation.capacity import parts
+from admission.engine.topology.allocation.audit import PART, differences
+from admission.engine.topology.allocation.capacity import Capacity, parts
 from admission.engine.topology.allocation.entries import Allocation
+from admission.engine.topology.neighbours.audit import wrong_counts
+
+
+def wrong_nodes(allocations: Allocations, capacity: Capacity) -> Iterator[list[str]]:
+    """Yields, in parts, a message for each node or count of pods that does not agree with the admissions and bound pods."""
+    yield from differences(allocations, capacity)
+    yield from wrong_counts(capacity.placed)
+    yield from capacity.differences()
 
 
 def wrong_quota(

@@ -10,15 +10,15 @@ else).
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Iterator, Mapping, Set
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from itertools import chain
-from typing import Final
 
 from admission.engine.advance_reservations import marked
 from admission.engine.journal import Journal, Trial
-from admission.engine.ledger.audit import wrong_quota
+from admission.engine.ledger.audit import wrong_nodes, wrong_quota
+from admission.engine.ledger.holds import HoldKind, Holds, hold_key
 from admission.engine.model import (
     Admission,
     AdvanceReservation,
@@ -42,7 +42,6 @@ from admission.engine.quota.reserved import ReservedQuota, covered, nodes_of
 from admission.engine.quota.tree import QuotaTree
 from admission.engine.quota.usage_by_priority import UsageByPriority
 from admission.engine.topology.allocation.allocations import Allocations
-from admission.engine.topology.allocation.audit import differences
 from admission.engine.topology.allocation.away import AwayUsage
 from admission.engine.topology.allocation.capacity import Capacity
 from admission.engine.topology.allocation.entries import Allocation, Slot
@@ -50,24 +49,18 @@ from admission.engine.topology.allocation.footprint import Footprint, SparseAmou
 from admission.engine.topology.allocation.ranked import RankedAllocations, RankedQueue
 from admission.engine.topology.allocation.simulated_removal import shift, taken
 from admission.engine.topology.flavor_spares import FlavorSpares
-from admission.engine.topology.neighbours.audit import wrong_counts
 from admission.engine.topology.neighbours.counts import Steps
 from admission.engine.topology.queries import PlacementQueries
 from admission.engine.topology.tree.tree import Tree
-
-_SPARE: Final = " (spare hosts)"
-_PLACE: Final = " (place)"
-_FLAVOR: Final = "flavor "
 
 
 class Ledger:
     """One cluster's ledger.
 
-    `quota` is the cohort tree, `usage_by_priority` its usage by priority, `flavors` what is known of each flavor
-    by name, `admissions` what is allocated by workload, `spare_host_owners` the workloads that ask for spare hosts,
-    with the generation of their flavors in which there were too few; 0 for none. `flavor_spares` has the state of the spare
-    hosts of each flavor that has a rule for them (cycle/flavor_spares.py). `reserved` is the quota that advance reservations
-    charge, `bound` what bound pods are charged beyond the reservation of their workload.
+    `quota` is the cohort tree, `usage_by_priority` its usage by priority, `flavors` the flavors by name, `admissions` what is
+    allocated by workload, `spare_host_owners` the workloads that ask for spare hosts, with the generation of their flavors in
+    which there were too few; 0 for none. `flavor_spares` has the state of each flavor's spare hosts, `reserved` the quota that
+    advance reservations charge, `bound` what pods are charged beyond their reservation, `holds` what is kept for somebody.
     """
 
     def __init__(self, options: PlacementOptions | None = None) -> None:
@@ -81,13 +74,12 @@ class Ledger:
         self.admissions: dict[str, Admission] = {}
         self.spare_host_owners: dict[str, int] = {}
         self.flavor_spares: dict[str, FlavorSpares] = {}
-        self._held: set[str] = set()
-        self._waiting: dict[str, Admission] = {}
         self._away: frozenset[str] = frozenset()
         self._capacity = Capacity(self.options, self.journal)
         self._allocations = Allocations(self._capacity, self.flavors, self.journal)
         self._away_usage = AwayUsage(self._allocations, self._capacity)
         self._ranked = RankedAllocations()
+        self.holds = Holds(self.journal, self.quota, self._capacity, self.admissions, self.charge, self.release)
         self.bound = BoundUsage(self.journal, self.quota, self.usage_by_priority, self.flavors, self._node)
         self.placement = PlacementQueries(self._capacity, self._allocations, self.flavors, self.options, self.journal)
 
@@ -295,12 +287,12 @@ class Ledger:
 
     def charged_to(self, queue: str) -> list[Allocation]:
         """Returns the workloads that are charged to the ClusterQueue, by key; without holds and without workloads in `away`."""
-        keys = sorted(self._allocations.by_queue.get(queue, set()) - self._held - self._away)
+        keys = sorted(self._allocations.by_queue.get(queue, set()) - self.holds.keys - self._away)
         return [self._allocations.by_workload[key] for key in keys]
 
     def ranked(self, queue: str) -> tuple[RankedQueue, Set[str]]:
         """Returns the workloads of `charged_to` in the order of evictions, and their keys: the line may hold more."""
-        keys = self._allocations.by_queue.get(queue, set()) - self._held - self._away
+        keys = self._allocations.by_queue.get(queue, set()) - self.holds.keys - self._away
         return self._ranked.of(queue, keys, self._allocations.by_workload, self._allocations.by_queue), keys
 
     def workload(self, key: str) -> Workload | None:
@@ -317,17 +309,6 @@ class Ledger:
     def count_in_steps(self, steps: Steps) -> None:
         """Makes the first count of pods for terms in steps from now on; workloads with terms wait for its end."""
         self._capacity.placed.in_steps = steps
-
-    def domains_exist(self, key: str) -> bool:
-        """Reports whether every domain of the admission under this key still exists."""
-        admission = self.admissions.get(key)
-        placed = [got for got in admission.pod_sets if got.assignment is not None] if admission is not None else []
-        trees = [(self._capacity.trees.get(self._allocations.flavor_of(got)), got.assignment) for got in placed]
-        return all(
-            tree is not None and tree.domain_row(domain.values) is not None
-            for tree, assignment in trees
-            for domain in (assignment.domains if assignment is not None else ())
-        )
 
     def is_evicted(self, key: str) -> bool:
         """Reports whether the workload that is charged under this key is being evicted."""
@@ -369,27 +350,6 @@ class Ledger:
         for pod in pods:
             self._set_pod(replace(pod, workload=workload.key))
 
-    def hold(self, workload: Workload, admission: Admission, *, waits: bool = False) -> None:
-        """Reserves capacity: counted like an admission, and never a victim.
-
-        `waits`: it is kept for a pending workload. Nobody is evicted because a queue exceeds its quota with it.
-        """
-        self.charge(workload, admission)
-        self.journal.add(self._held, workload.key)
-        if waits:
-            self.quota.wait(admission.cluster_queue, admission.usage())
-            self.journal.put(self._waiting, workload.key, admission)
-
-    def protect(self, key: str) -> None:
-        """In a trial: protects the workload under this key from eviction."""
-        self.journal.add(self._held, key)
-
-    def unhold(self, key: str) -> None:
-        """Ends a hold. Does not count as freed capacity: no workload has more capacity than before the hold."""
-        generations = self._capacity.generations()
-        self.release(key)
-        self._capacity.keep_generations(generations)
-
     def release(self, key: str) -> Admission | None:
         """Releases and returns the admission of the workload, with its spare hosts; None if it has none. Bound pods of the
         workload are charged until they have ended.
@@ -402,15 +362,12 @@ class Ledger:
     def _release(self, key: str) -> Admission | None:
         if key in self.spare_host_owners:
             self.journal.drop(self.spare_host_owners, key)
-            self.release(spare_key(key))
+            self.release(hold_key(HoldKind.SPARES, key))
         allocation = self._allocations.by_workload.get(key)
         admission = self._allocations.release(key)
         if allocation is not None and admission is not None:
             usage = admission.usage()
-            self.journal.discard(self._held, key)
-            if key in self._waiting:
-                self.quota.wait(admission.cluster_queue, usage, -1)
-                self.journal.drop(self._waiting, key)
+            self.holds.ended(key)
             self.journal.drop(self.admissions, key)
             self.quota.remove(admission.cluster_queue, usage)
             if self.reserved.tracked:
@@ -466,24 +423,12 @@ class Ledger:
         """Reverts `simulate_removal` in the same trial."""
         shift(self._allocations, self._capacity, key, +1)
 
-    def held(self) -> frozenset[str]:
-        """Returns the keys under which capacity is held for others, such as spare hosts."""
-        return frozenset(self._held)
-
-    def spare_holds(self) -> Iterator[Workload]:
-        """Yields what is held as spare hosts of workloads and flavors, with its admission, by key."""
-        yield from (w for key in sorted(self._held) if key.endswith(_SPARE) and (w := self.workload(key)) is not None)
-
-    def held_places(self) -> Iterator[Workload]:
-        """Yields the places that are held for waiting workloads, with the admission of each, by key."""
-        yield from (w for key in sorted(self._held) if key.endswith(_PLACE) and (w := self.workload(key)) is not None)
-
     def footprint(self, key: str) -> Footprint:
         """Returns the amounts that `simulate_removal` would free for the workload under this key."""
         return footprint(self._capacity, taken(self._allocations, self._capacity, key))
 
     def claim(self, workload: Workload, admission: Admission) -> Footprint | None:
-        """Returns the amounts that `hold` would take on the nodes; None if only `hold` itself can tell."""
+        """Returns the amounts that a hold would take on the nodes; None if only the hold itself can tell."""
         would_charge = self._allocations.would_charge(workload, admission)
         return None if would_charge is None else footprint(self._capacity, would_charge)
 
@@ -513,7 +458,7 @@ class Ledger:
         yield from self.quota.specs()
         yield from self._capacity.placed.inputs()
         yield from (marked(node, ()) for node in self._capacity.inputs())
-        keys = sorted(self._allocations.by_workload.keys() - self._held)
+        keys = sorted(self._allocations.by_workload.keys() - self.holds.keys)
         yield from (w for key in keys if (w := self.workload(key)) is not None)
         yield from self._allocations.inputs()
         yield from self.bound.payers()
@@ -521,7 +466,7 @@ class Ledger:
     def assumed_pods(self) -> dict[Slot, dict[str, int]]:
         """Returns the capacity held for admitted pods that are not bound yet, by node.
 
-        Besides this, only which hosts are spare (`spare_holds`) depends on history.
+        Besides this, only what is held (`holds`) depends on history.
         """
         return self._allocations.assumed_pods()
 
@@ -537,35 +482,8 @@ class Ledger:
         """Yields the differences of `audit` in parts: between two parts the caller may do other work and apply changes to the
         ledger.
         """
-        yield from differences(self._allocations, self._capacity)
-        yield from wrong_counts(self._capacity.placed)
-        yield from self._capacity.differences()
+        yield from wrong_nodes(self._allocations, self._capacity)
         yield from wrong_quota(self._allocations, self.quota, self.usage_by_priority, self.reserved, self.bound)
-
-
-def spare_key(key: str) -> str:
-    """Returns the key under which the spare hosts of the workload are held; no Workload has such a name."""
-    return key + _SPARE
-
-
-def place_key(key: str) -> str:
-    """Returns the key under which a place is held for the waiting workload; no Workload has such a name."""
-    return key + _PLACE
-
-
-def flavor_spare_key(flavor: str, domain: Sequence[str]) -> str:
-    """The key under which the spare hosts of a domain are held for all workloads; no Workload has such a name."""
-    return f"{_FLAVOR}{flavor} {'/'.join(domain)}{_SPARE}"
-
-
-def is_flavor_spare(key: str) -> bool:
-    """Whether spare hosts of a flavor are held under this key; no workload's end frees them."""
-    return key.startswith(_FLAVOR)
-
-
-def owner_of(key: str) -> str:
-    """Returns the workload whose end releases the charge under this key; for spare hosts, the one that requested them."""
-    return key.removesuffix(_SPARE).removesuffix(_PLACE)
 
 
 def _places(admission: Admission) -> list[tuple[object, ...]]:

@@ -2,7 +2,7 @@
 
 Between the plan and this step the cluster may have changed. A place counts as free only beside everything that runs, every
 reservation, and the other new places. Afterwards each mover is charged at its new place; its bound pods count where they are
-until they have ended, so both places are taken. The gang's place and quota are held (cycle/held_places.py).
+until they have ended, so both places are taken. The gang's place and quota are held (ledger/holds.py).
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 
-from admission.engine.cycle.held_places import hold_place
+from admission.engine.ledger.holds import BESIDE, Hold, HoldKind
 from admission.engine.ledger.ledger import Ledger
 from admission.engine.model import Admission, ObjectRemoved, RemovedKind, Workload
 from admission.engine.moves.blockers import may_evict
@@ -42,9 +42,7 @@ def commit(
         return why
     with ledger.trial():
         for owner, admission in reserved:
-            places = tuple(replace(got, usage={}) for got in admission.pod_sets)
-            own = replace(owner, key=f"{owner.key} (reserved)", admission=None, gang=None)
-            ledger.hold(own, replace(admission, pod_sets=places))
+            ledger.holds.put(Hold.of(HoldKind.CAPACITY_RESERVATION, owner, admission, BESIDE).on_nodes())
         for move in made.moves:
             mover = ledger.workload(move.workload)
             if mover is None or not holds(ledger, mover, move.after):
@@ -61,7 +59,7 @@ def commit(
         if (mover := ledger.workload(move.workload)) is not None:
             ledger.charge(mover, move.after)
     if gang is not None and made.admission is not None:
-        hold_place(ledger, gang, made.admission)
+        ledger.holds.put(Hold.of(HoldKind.PLACE, gang, made.admission))
     return None
 
 
@@ -99,7 +97,7 @@ def holds(ledger: Ledger, workload: Workload, admission: Admission) -> bool:
         alone = Admission(admission.cluster_queue, (replace(got, usage={}),))
         if not ledger.placement.fits(workload, alone):
             return False
-        ledger.hold(replace(workload, key=f"{workload.key} (new place {index})", admission=None, gang=None), alone)
+        ledger.holds.put(Hold.of(HoldKind.NEW_PLACE, workload, alone, str(index)))
     return True
 
 

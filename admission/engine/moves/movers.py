@@ -83,8 +83,7 @@ def movers_of(
     """
     found: dict[str, Mover] = {}
     stays: dict[str, str] = {}
-    held = ledger.held()
-    for key in sorted(ledger.admissions.keys() - held):
+    for key in sorted(ledger.admissions.keys() - ledger.holds.keys):
         pause()
         mover = mover_of(ledger, key, now, left, bound=bound, anyone=anyone)
         if isinstance(mover, Mover):

@@ -11,6 +11,7 @@ import pytest
 from prometheus_client import REGISTRY
 
 from admission.controllers.report.capacity_gauges import CapacityGauges
+from admission.engine.ledger.holds import Hold, HoldKind, Holds, hold_key
 from admission.engine.ledger.ledger import Ledger
 from admission.engine.model import (
     HOSTNAME_LABEL,
@@ -134,7 +135,7 @@ def test_a_flavor_without_a_usable_node_says_so(sheet: Sheet) -> None:
 
 
 def test_spare_hosts_and_what_a_preemptor_waits_for_are_held(sheet: Sheet) -> None:
-    sheet.ledger.hold(*admitted("ns/w (spare hosts)", 4, "a1"))
+    sheet.ledger.holds.put(Hold.of(HoldKind.SPARES, *admitted("ns/w", 4, "a1")))
     owner, admission = admitted("ns/preemptor", 2, "b1")
     sheet.queues.set_queue(ClusterQueue("cq"))
     sheet.queues.put(owner)
@@ -150,11 +151,11 @@ def test_spare_hosts_and_what_a_preemptor_waits_for_are_held(sheet: Sheet) -> No
 
 def test_a_spare_host_may_be_given_back_while_the_figures_are_collected(sheet: Sheet) -> None:
     """It ended the controller: `make e2e` met it."""
-    sheet.ledger.hold(*admitted("ns/w (spare hosts)", 4, "a1"))
-    sheet.ledger.hold(*admitted("ns/x (spare hosts)", 2, "b1"))
+    sheet.ledger.holds.put(Hold.of(HoldKind.SPARES, *admitted("ns/w", 4, "a1")))
+    sheet.ledger.holds.put(Hold.of(HoldKind.SPARES, *admitted("ns/x", 2, "b1")))
     steps = sheet.gauges.renewed(FLAVOR)
     next(steps)
-    sheet.ledger.unhold("ns/w (spare hosts)")
+    sheet.ledger.holds.drop(hold_key(HoldKind.SPARES, "ns/w"))
     for _ in steps:
         pass
     assert sheet.total() == {"free": 14, "held": 2}
@@ -277,15 +278,15 @@ async def test_figures_that_fail_end_neither_the_controller_nor_those_of_the_nex
 ) -> None:
     sheet, times = Sheet(), 0
 
-    def held() -> dict[str, object]:
+    def held(_: Holds) -> set[str]:
         nonlocal times
         times += 1
         if times == 1:
             raise KeyError("gone")
-        return {}
+        return set()
 
     monkeypatch.setattr("admission.controllers.report.capacity_gauges.PERIOD", 0.0)
-    monkeypatch.setattr(sheet.ledger, "held", held)
+    monkeypatch.setattr(Holds, "keys", property(held))
     task = asyncio.create_task(sheet.gauges.run())
     await until(lambda: sheet.total() == {"free": 16})
     task.cancel()

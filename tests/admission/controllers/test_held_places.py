@@ -15,7 +15,7 @@ import pytest
 from admission.controllers.moves.places import GRACE, LONGEST, HeldPlaces
 from admission.controllers.state import conditions
 from admission.controllers.watch.cluster_view import Views
-from admission.engine.cycle.held_places import hold_place
+from admission.engine.ledger.holds import Hold, HoldKind
 from admission.engine.model import ObjectRemoved, RemovedKind
 from admission.engine.moves.plan import PlanOptions, plan
 from admission.engine.moves.plans import MovePlan
@@ -50,7 +50,7 @@ class HeldRack:
         mover = self.ledger.workload(MOVER)
         assert mover is not None
         self.ledger.charge(mover, move.after)
-        hold_place(self.ledger, gang(), made.admission)
+        self.ledger.holds.put(Hold.of(HoldKind.PLACE, gang(), made.admission))
         status = conditions.moving(_status(ADMITTED), "", NOW)
         self.objects = {MOVER: Workload(metadata=ObjectMeta(name="mover", namespace="ns"), status=status)}
         views = cast("Views", SimpleNamespace(workloads=SimpleNamespace(objects=self.objects)))

@@ -9,7 +9,7 @@ import gc
 import pytest
 
 from admission.controllers.moves import take_over
-from admission.engine.cycle.held_places import drop_place
+from admission.engine.ledger.holds import HoldKind, hold_key
 from admission.engine.ledger.ledger import Ledger
 from admission.engine.model import Admission, Workload
 from admission.engine.moves.resume import place_after_moves
@@ -35,7 +35,7 @@ async def test_each_interrupted_plan_evicts_as_few_and_its_place_is_held() -> No
     for before, after in zip(found.plans, await found.resume(), strict=True):
         assert len(after.evictions) <= len(before.evictions)
         assert after.workload in found.executor.places
-        assert drop_place(found.ledger, after.workload)
+        assert found.ledger.holds.drop(hold_key(HoldKind.PLACE, after.workload))
 
 
 async def test_a_workload_that_is_deleted_meanwhile_is_left_out() -> None:

@@ -7,5 +7,6 @@ entries             the usage of an admission, by domain
 footprint           the same as arrays
 ranked              admitted workloads in the order of their eviction
 simulated_removal   evicts in a simulation, and undoes it
+away                frees what many workloads use, inside a context
 audit               recomputes the usage
 """

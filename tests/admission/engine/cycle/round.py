@@ -31,6 +31,7 @@ from admission.engine.cycle.tournament import winner
 from admission.engine.decision import PREEMPTION_GATED, Admit, Decision, Preempt, Wait
 from admission.engine.flavors.assign import Mode, Preemptions
 from admission.engine.flavors.search import Scope, total_requests
+from admission.engine.ledger.holds import Hold, HoldKind
 from admission.engine.ledger.ledger import Ledger
 from admission.engine.model import Admission, Assignment, ClusterQueue, DomainCount, StopPolicy, Workload
 from admission.engine.queue.cluster_queue import order_of
@@ -163,7 +164,7 @@ class _Round:
         for entry in order:
             self._decisions.append(self._process(entry))
         for key in self._held:
-            self._ledger.unhold(key)
+            self._ledger.holds.drop(key)
         return RoundReport(
             tuple(self._decisions),
             tuple(self._queues.take_notices()),
@@ -179,8 +180,8 @@ class _Round:
             for old, new in zip(before.pod_sets, after.pod_sets, strict=True)
         )
         if workload is not None:
-            lost = replace(workload, key=f"{key} (lost)")
-            self._ledger.hold(lost, replace(before, pod_sets=left))
+            lost = Hold.of(HoldKind.START_RESERVATION, workload, replace(before, pod_sets=left), "lost")
+            self._ledger.holds.put(lost)
             self._held.append(lost.key)
 
     # ---- step 2: nominate
@@ -316,7 +317,7 @@ class _Round:
     # ---- room that is kept until the round ends
 
     def _hold(self, entry: Nomination, admission: Admission) -> None:
-        self._ledger.hold(entry.workload, admission)
+        self._ledger.holds.put(Hold.of(HoldKind.START_RESERVATION, entry.workload, admission))
         self._held.append(entry.workload.key)
 
     def _hold_without_victims(self, entry: Nomination) -> None:

@@ -12,6 +12,7 @@ from admission.engine.cycle.projected_ledger import Departures, ProjectedLedger
 from admission.engine.cycle.start_order import future_of
 from admission.engine.flavors.assign import Mode, NoPreemption
 from admission.engine.flavors.search import FlavorSearch
+from admission.engine.ledger.holds import Hold, HoldKind
 from admission.engine.ledger.ledger import Ledger
 from admission.engine.model import (
     Admission,
@@ -102,7 +103,7 @@ def first_end(
     ]
     with ledger.trial():
         for other, reservation in ahead:
-            ledger.hold(other, reservation.admission)
+            ledger.holds.put(Hold.of(HoldKind.START_RESERVATION, other, reservation.admission))
             if other.time_limit is not None:
                 ends.append((max(reservation.start + other.time_limit, NOW), other.key))
         for end in sorted({end for end, _ in ends}):
@@ -210,7 +211,7 @@ def slowly(ledger: Ledger, others: list[tuple[Workload, Admission]], over: set[s
     """What the ledger says when the others are held and all these are over, one after the other."""
     with ledger.trial():
         for other, admission in others:
-            ledger.hold(other, admission)
+            ledger.holds.put(Hold.of(HoldKind.START_RESERVATION, other, admission))
         for key in over & ledger.admissions.keys():
             admission = ledger.admissions[key]
             ledger.simulate_removal(key)

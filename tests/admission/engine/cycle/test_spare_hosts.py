@@ -15,7 +15,8 @@ from admission.engine.cycle.decide import decide
 from admission.engine.cycle.second_pass import moved_pods, second_pass
 from admission.engine.cycle.spare_hosts import held, hold_missing
 from admission.engine.decision import Admit, Evict
-from admission.engine.ledger.ledger import Ledger, owner_of, spare_key
+from admission.engine.ledger.holds import HoldKind, hold_key
+from admission.engine.ledger.ledger import Ledger
 from admission.engine.model import (
     BoundPod,
     ObjectRemoved,
@@ -75,7 +76,7 @@ def test_a_host_of_the_same_rack_is_held_and_no_other_workload_gets_it() -> None
 def test_a_spare_host_takes_all_pods_of_any_host(pods: int, cpus: int, spare: int) -> None:
     here = cluster(gang(pods=pods, cpus=cpus), hosts=(3,))
     run(here, "gang")
-    holds = here.ledger.admission(spare_key("gang"))
+    holds = here.ledger.admission(hold_key(HoldKind.SPARES, "gang"))
     assert holds is not None
     assert holds.pod_sets[0].count == spare
     assert holds.usage() == {("tas", "cpu"): spare * cpus * CPU}
@@ -283,12 +284,12 @@ def test_whatever_happens_spare_hosts_are_free_of_others_and_in_the_rack_of_thei
                 topology = TopologyRequest(required=RACK, spare_hosts=dice.randint(0, 2))
                 here.tell(workload(f"g{serial}", dice.randint(1, 3), dice.choice((2, 4)), topology=topology))
             case "ends" if here.ledger.admissions:
-                here.finish(owner_of(dice.choice(sorted(here.ledger.admissions))))
+                here.finish(here.ledger.holds.owner_of(dice.choice(sorted(here.ledger.admissions))))
             case "fails" if alive:
                 lost = dice.choice(sorted(alive))
                 alive.discard(lost)
                 here.tell(ObjectRemoved(RemovedKind.NODE, lost))
-                for key in sorted({owner_of(key) for key in here.ledger.admissions}):
+                for key in sorted({here.ledger.holds.owner_of(key) for key in here.ledger.admissions}):
                     if lost in places(here.ledger, key):
                         for decision in second_pass(here.ledger, key, (lost,), fail_fast=True):
                             if isinstance(decision, Evict):
@@ -318,8 +319,9 @@ def _all_hold(ledger: Ledger, nodes: Mapping[str, str]) -> None:
             assert got.assignment is not None
             for domain in got.assignment.domains:
                 taken[domain.values[-1]] += domain.count * (got.usage["cpu"] // got.count)
-        assert not key.endswith("hosts) (spare hosts)"), "a hold asks for none itself"
-        spares, own = set(held(ledger, key).names), places(ledger, owner_of(key))
+        owner = ledger.holds.owner_of(key)
+        assert key == owner or hold_key(HoldKind.SPARES, key) not in ledger.holds, "a hold asks for none itself"
+        spares, own = set(held(ledger, key).names), places(ledger, owner)
         assert not spares & own
         assert len({nodes[name] for name in spares | own}) == 1
     assert all(amount <= 4 * CPU for amount in taken.values()), taken

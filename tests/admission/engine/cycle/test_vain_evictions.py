@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 import pytest
 
 from admission.engine.decision import Preempt
-from admission.engine.ledger.ledger import spare_key
+from admission.engine.ledger.holds import HoldKind, hold_key
 from admission.engine.model import (
     ClusterQueue,
     Event,
@@ -103,7 +103,7 @@ class Checked(EvictionHistory):
     def check_spares(self) -> None:
         """Each running workload has its spare hosts: none starts without them."""
         for key in self.world.ledger.spare_host_owners:
-            if self.world.ledger.admission(spare_key(key)) is None:
+            if hold_key(HoldKind.SPARES, key) not in self.world.ledger.holds:
                 self.broken.append(f"{key} (no spare host)")
 
 

@@ -7,11 +7,11 @@ from dataclasses import replace
 import pytest
 
 from admission.engine.cycle.held_capacity import held_beside_quota
-from admission.engine.cycle.held_places import drop_place, hold_place
 from admission.engine.explain.usage_order import charged_reservations, less_used
 from admission.engine.forecast.inputs import inputs_of
 from admission.engine.forecast.run_times import RunEstimate
 from admission.engine.forecast.starts import forecast
+from admission.engine.ledger.holds import Hold, HoldKind, hold_key
 from admission.engine.model import Admission, AdvanceReservation, Flavor, PodSetAdmission, Workload
 from admission.engine.queue.past_usage import UsageRules
 from admission.world.world import World
@@ -78,9 +78,10 @@ def test_a_forecast_takes_the_turns_in_the_order_of_usage(first: str, second: st
 
 def test_a_place_that_is_held_counts_in_its_local_queue_until_it_is_given_up() -> None:
     made, one = world({"a": 0, "b": 0}), waiting("a")
-    hold_place(made.ledger, one, Admission("q", (PodSetAdmission("main", {"cpu": "f"}, {"cpu": 4 * CPU}, 1),)))
+    held = Admission("q", (PodSetAdmission("main", {"cpu": "f"}, {"cpu": 4 * CPU}, 1),))
+    made.ledger.holds.put(Hold.of(HoldKind.PLACE, one, held))
     assert held_beside_quota(made.ledger, made.queues) == {"ns/a": {"cpu": 4 * CPU}}
-    assert drop_place(made.ledger, one.key)
+    assert made.ledger.holds.drop(hold_key(HoldKind.PLACE, one.key))
     assert held_beside_quota(made.ledger, made.queues) == {}
 
 

@@ -12,8 +12,8 @@ from math import inf
 
 from admission.engine.cycle.cycle import CycleReport
 from admission.engine.cycle.decide import decide
-from admission.engine.cycle.held_places import hold_place
 from admission.engine.explain.cycle_decision import DecisionInputs
+from admission.engine.ledger.holds import Hold, HoldKind
 from admission.engine.model import (
     HOSTNAME_LABEL,
     Admission,
@@ -267,7 +267,7 @@ def place_held() -> Made:
     made = Made(Cluster(*free(), mover, *pods, workload(W, 8, topology=IN_A_RACK)))
     places = tuple(DomainCount((f"r00-{n}",), 4) for n in range(2))
     taken = PodSetAdmission("main", {"cpu": "tas"}, {"cpu": 8 * CPU}, 8, Assignment((HOSTNAME_LABEL,), places))
-    hold_place(made.cluster.ledger, made.workload, Admission("q", (taken,)))
+    made.cluster.ledger.holds.put(Hold.of(HoldKind.PLACE, made.workload, Admission("q", (taken,))))
     return made
 
 

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from admission.engine.cycle.held_places import hold_place
 from admission.engine.forecast.run_times import RunTimes
+from admission.engine.ledger.holds import Hold, HoldKind
 from admission.engine.model import (
     Admission,
     Assignment,
@@ -127,9 +127,8 @@ def test_a_held_place_is_for_its_owner_alone() -> None:
     owner = made.queues.workload("other")
     assert owner is not None
     places = Assignment((HOST,), (DomainCount(("r0h0",), 1), DomainCount(("r0h1",), 1)))
-    hold_place(
-        made.ledger, owner, Admission("q", (PodSetAdmission("main", {"cpu": "tas"}, {"cpu": 8 * CPU}, 2, places),))
-    )
+    admission = Admission("q", (PodSetAdmission("main", {"cpu": "tas"}, {"cpu": 8 * CPU}, 2, places),))
+    made.ledger.holds.put(Hold.of(HoldKind.PLACE, owner, admission))
     assert starts(made) == {"other": (0, 0), "gang": (30, 30)}
 
 

@@ -11,9 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from admission.engine.cycle.decide import decide
-from admission.engine.cycle.held_places import PLACE_HELD, drop_place
+from admission.engine.cycle.outcomes import PLACE_HELD
 from admission.engine.decision import Admit, Decision, Preempt, Wait
-from admission.engine.ledger.ledger import Ledger, place_key
+from admission.engine.ledger.holds import HoldKind, hold_key
+from admission.engine.ledger.ledger import Ledger
 from admission.engine.model import CPU, BoundPod, MoveTerms, ObjectRemoved, RemovedKind, TopologyRequest, Workload
 from admission.engine.moves.commit import commit
 from admission.engine.moves.movers import moves_left
@@ -80,7 +81,7 @@ def used(ledger: Ledger, capacity: int) -> list[str]:
     for pod in ledger.allocations.pods.values():
         cpus[pod.node] = cpus.get(pod.node, 0) + pod.requests[CPU]
     for key, allocation in ledger.allocations.by_workload.items():
-        if key not in ledger.held():
+        if key not in ledger.holds:
             for entry in allocation.entries.values():
                 got = allocation.workload.pod_sets[0]
                 rest = entry.count - len(entry.covered)
@@ -120,7 +121,7 @@ def test_the_gang_starts_at_the_place_that_was_held_and_nobody_is_in_its_way(see
         played.start(move, check)
     played.cycle()
     assert ledger.admission(drawn.gang.key) is not None
-    assert ledger.admission(place_key(drawn.gang.key)) is None
+    assert ledger.admission(hold_key(HoldKind.PLACE, drawn.gang.key)) is None
     assert used(ledger, 4) == []
     assert ledger.audit() == []
 
@@ -170,7 +171,7 @@ def test_while_movers_leave_the_gang_says_so_and_evicts_nobody() -> None:
     decided = Played(ledger, gang()).cycle()["ns/gang"]
     assert isinstance(decided, Wait)
     assert (decided.reason, decided.message) == (Reason.WAITING_FOR_MOVED, PLACE_HELD)
-    assert ledger.admission(place_key("ns/gang")) is not None
+    assert ledger.admission(hold_key(HoldKind.PLACE, "ns/gang")) is not None
 
 
 def test_after_the_hold_others_may_use_the_place() -> None:
@@ -179,8 +180,8 @@ def test_after_the_hold_others_may_use_the_place() -> None:
     played = Played(ledger, gang())
     (move,) = made.moves
     played.stop(move, lambda: None)
-    assert drop_place(ledger, "ns/gang")
-    assert not drop_place(ledger, "ns/gang")
+    assert ledger.holds.drop(hold_key(HoldKind.PLACE, "ns/gang"))
+    assert not ledger.holds.drop(hold_key(HoldKind.PLACE, "ns/gang"))
     played.state.requeue_all()
     assert isinstance(played.cycle()["ns/gang"], Admit)
 

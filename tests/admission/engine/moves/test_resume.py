@@ -8,7 +8,8 @@ from random import Random
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from admission.engine.ledger.ledger import Ledger, place_key
+from admission.engine.ledger.holds import HoldKind, hold_key
+from admission.engine.ledger.ledger import Ledger
 from admission.engine.model import NO_TERMS
 from admission.engine.moves.commit import commit, remove
 from admission.engine.moves.plan import PlanOptions, plan
@@ -41,7 +42,7 @@ def test_the_second_of_two_moves_is_made_and_the_place_is_held() -> None:
     assert hosts_of(found.moves[0].after) == {"h3": 2}
     assert commit(ledger, waits, found, NOW, {}) is not None  # the first mover's pods are in the way
     assert commit(ledger, waits, found, NOW, {}, leaving=[first]) is None
-    assert ledger.admission(place_key(waits.key)) is not None
+    assert ledger.admission(hold_key(HoldKind.PLACE, waits.key)) is not None
 
 
 @settings(max_examples=examples(150))

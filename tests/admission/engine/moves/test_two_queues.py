@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from admission.engine.cycle.held_places import drop_place
-from admission.engine.ledger.ledger import Ledger, place_key
+from admission.engine.ledger.holds import HoldKind, hold_key
+from admission.engine.ledger.ledger import Ledger
 from admission.engine.model import MoveTerms, ObjectRemoved, RemovedKind, Workload
 from admission.engine.moves.commit import commit
 from admission.engine.moves.plan import PlanOptions, plan
@@ -52,7 +52,7 @@ def test_nobody_moves_back_and_forth(first: str, second: str) -> None:
     ledger, plans = both()
     gang_of_first = waiting(first)
     assert commit(ledger, gang_of_first, plans[first], NOW, {}) is None
-    drop_place(ledger, gang_of_first.key)
+    ledger.holds.drop(hold_key(HoldKind.PLACE, gang_of_first.key))
     carry_out(ledger, plans[first], gang_of_first, lambda: None)
     assert overfull(ledger) == []
     found = plan(ledger, waiting(second), NOW + 86_400, PlanOptions(bound=True))
@@ -63,4 +63,4 @@ def test_nobody_moves_back_and_forth(first: str, second: str) -> None:
     found = plan(ledger, waiting(second), NOW + 86_400, PlanOptions(bound=True))
     assert isinstance(found, NoPlan)
     assert found.reason is NoPlanReason.FITS
-    assert ledger.admission(place_key(waiting(second).key)) is None
+    assert hold_key(HoldKind.PLACE, waiting(second).key) not in ledger.holds
