@@ -7,8 +7,8 @@ from collections.abc import Awaitable, Callable
 from importlib import import_module
 
 from admission.settings import AdmissionSettings
-from api.kube.environment import BAD_SETTINGS, faults
-from api.kube.process import Process, serve
+from api.process.environment import BAD_SETTINGS, faults
+from api.process.process import Process, serve
 
 Run = Callable[[Process, AdmissionSettings], Awaitable[None]]
 

@@ -22,14 +22,14 @@ from admission.integrations.job_kinds import JobKinds
 from admission.settings import AdmissionSettings
 from admission.visibility import app as visibility
 from admission.world.snapshot import capture
-from api.kube.access import Access
 from api.kube.client import Kube
 from api.kube.decode import identity
 from api.kube.events import EventRecorder
-from api.kube.informer import Informer
-from api.kube.leader import LeaderElection
-from api.kube.process import Process
-from api.kube.store import Change, ChangeType
+from api.kube.informers.informer import Informer
+from api.kube.informers.store import Change, ChangeType
+from api.process.access import Access
+from api.process.leader import LeaderElection
+from api.process.process import Process
 
 CONTROLLER = "controller"
 _AUDIT_PERIOD = 60.0

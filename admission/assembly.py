@@ -76,8 +76,9 @@ from admission.integrations.sets import SETS
 from admission.settings import AdmissionSettings
 from api.kube.client import Kube
 from api.kube.events import EventRecorder, ref_to
-from api.kube.informer import Informer
-from api.kube.optional_informer import OptionalInformer
+from api.kube.informers.informer import Informer
+from api.kube.informers.optional_informer import OptionalInformer
+from api.kube.informers.store import ChangeType
 from api.kube.resources import (
     CONFIG_MAPS,
     ELASTIC_QUOTAS,
@@ -88,7 +89,6 @@ from api.kube.resources import (
     SIGS_ELASTIC_QUOTAS,
     SIGS_POD_GROUPS,
 )
-from api.kube.store import ChangeType
 from api.names import QUEUE_NAME_LABEL, SAKKARA_GROUP, SAKKARA_GROUP_NAME
 from api.queues import LocalQueue
 from api.sakkara import ConfigMap

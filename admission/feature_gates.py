@@ -1,7 +1,7 @@
 """Kueue's feature gates that Stowage supports, with Kueue's names and, except MultiKueue, Kueue's defaults.
 
 One frozen value, part of the webhook's rules, the cluster view and the job controllers' options. A gate that is a setting of
-Stowage (placement.balanced) is not among them; `api/kube/unsupported_keys.py` maps it to that setting.
+Stowage (placement.balanced) is not among them; `api/process/unsupported_keys.py` maps it to that setting.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import Final
 
 from pydantic import ConfigDict, Field
 
-from api.kube.environment import Section
+from api.process.environment import Section
 
 _ABBREVIATIONS: Final = frozenset(("tas", "cq"))
 

@@ -14,10 +14,10 @@ from pydantic.alias_generators import to_camel
 from admission.engine.queue.past_usage import UsageRules
 from admission.engine.quota.charging import ResourceRules, Transformation
 from admission.engine.quota.fairness import FairSharingRules, FairStrategy
-from api import duration
 from api.errors import InvalidQuantity
-from api.kube.environment import Section
-from api.quantity import CPU, parse
+from api.process.environment import Section
+from api.text import duration
+from api.text.quantity import CPU, parse
 
 SectionT = TypeVar("SectionT", bound=Section)
 _TEN_YEARS = 315_360_000

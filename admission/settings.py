@@ -22,9 +22,9 @@ from admission.kueue_settings import (
     SelectorSection,
     VisibilityServerSection,
 )
-from api.kube.environment import Environment, Section
-from api.labels import matches
 from api.names import NAMESPACE_NAME_LABEL
+from api.pod.labels import matches
+from api.process.environment import Environment, Section
 from api.sakkara import HIGHEST_PRIORITY, TOPOLOGY_NAMESPACE
 
 

@@ -14,27 +14,16 @@ elastic                 ElasticQuota, likewise
 sakkara                 Sakkara's ConfigMaps: trees of nodes, and groups of pods
 job_kinds               JobKind: a declaration of a kind of job
 backfill                the message of the condition stowage.dev/Backfilled
+annotations/            what jobs, queues and flavors say in annotations
+pod/                    pods and nodes: the fields that are read, and what follows from them
 reading                 decodes Workloads, sharing equal parts
 conversion              kueue.x-k8s.io from v1beta1 to v1beta2, and back
-requests, constraints   topology requests from annotations; the language of placement constraints
-moves                   annotations about moves on jobs, queues and priority classes
-defragmentation         annotations about moves on Topologies
-spare_hosts             the annotation stowage.dev/spare-hosts of ResourceFlavors
-pods                    the fields of Nodes, Pods and pod templates that are read
-pod_requests            the effective requests of a pod
-pod_terms               its required affinity and anti-affinity to other pods
-exclusive               what only one pod of a node can have, such as a host port
-devices, volumes        fields of dynamic resource allocation; fields of volumes, claims and storage classes
 meta, errors            metadata and conditions of all objects; the error classes
 schema, limits          the limits that types declare for their CRDs; checks an object against them
 merge                   JSON merge patches
-quantity, duration      Kubernetes' quantities; Go's durations
-labels, label_text      label selectors, as objects and as text
-manifests               the only reader of YAML
-untrusted_text          bounds text that users write
-cel, cel_operations     an evaluator of CEL; its operators and functions
-cel_authorizer          CEL's `authorizer`
-cel_budget              bounds the work of an evaluation
-kube/                   requests, informers, reconcile queues and the lifecycle of a process
+text/                   small languages and bounds of text that users write
+cel/                    an evaluator of CEL
+kube/                   requests, informers and reconcile queues
+process/                what the processes share
 embedded/               the embedded API server
 """

@@ -4,7 +4,7 @@
       name            name of the topology              name         value of the pods' label `sakkara.group.name`
       level-names     JSON list, the node's level last  size         number of pods
       tree            nested JSON object of domains     priority     integer, 0 if absent
-      resource-names  JSON list                         constraints  JSON by level (api/constraints.py)
+      resource-names  JSON list                         constraints  JSON by level (api/annotations/constraints.py)
 
 Without `name` the ConfigMap's name applies. Other keys are ignored, such as results that Stowage writes. Nothing is raised:
 each error is a value with the field, the given value and what is allowed. admission/controllers/watch/sakkara_trees.py matches
@@ -24,13 +24,14 @@ from typing import Any, Final
 
 import msgspec
 
-from api import constraints, names
+from api import names
+from api.annotations import constraints
+from api.annotations.requests import parse_int32
 from api.meta import ObjectMeta, object_key
-from api.requests import parse_int32
 from api.schema import DNS_SUBDOMAIN
+from api.text.untrusted_text import LONGEST_DATA, read_json, unique_entries
 from api.topology import Topology, TopologyLevel, TopologySpec
 from api.topology_request import PlacementConstraint
-from api.untrusted_text import LONGEST_DATA, read_json, unique_entries
 
 NAME, SIZE, PRIORITY, CONSTRAINTS = "name", "size", "priority", "constraints"
 LEVELS, TREE, RESOURCES = "level-names", "tree", "resource-names"

@@ -9,7 +9,7 @@ import msgspec
 
 from api.assignment import encode
 from api.names import HOSTNAME_LABEL, PODSET_LABEL, TOPOLOGY_GATE, WORKLOAD_ANNOTATION
-from api.pods import Pod
+from api.pod.pods import Pod
 from api.workloads import Workload
 
 NOW = 1_767_225_600.0

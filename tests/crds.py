@@ -11,7 +11,7 @@ import msgspec
 from admission.integrations.declared import DeclaredJob
 from admission.integrations.registry import BY_FRAMEWORK
 from api.kube.resources import Resource
-from api.manifests import read_one
+from api.text.manifests import read_one
 
 SHIPPED: Final = Path(__file__).resolve().parents[1] / "config" / "crd"
 

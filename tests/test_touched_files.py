@@ -18,7 +18,7 @@ from pydantic import BaseModel
 from admission.engine.model import LevelConstraint, LevelRule
 from admission.engine.reasons import Reason
 from admission.settings import AdmissionSettings
-from api.constraints import WORDS
+from api.annotations.constraints import WORDS
 from api.topology_request import PlacementConstraint
 from ungater.settings import UngaterSettings
 

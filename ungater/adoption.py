@@ -12,12 +12,12 @@ import msgspec
 
 from api.errors import Invalid, NotFound
 from api.kube.client import Kube, PatchKind
-from api.kube.informer import Informer
+from api.kube.informers.informer import Informer
+from api.kube.informers.store import Change, ChangeType
 from api.kube.reconcile import Reconciler
 from api.kube.resources import PODS
-from api.kube.store import Change, ChangeType
 from api.names import PODSET_LABEL, TOPOLOGY_PODSET
-from api.pods import Pod
+from api.pod.pods import Pod
 from ungater.gate_plan import workload_key
 
 log = logging.getLogger(__name__)

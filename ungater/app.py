@@ -9,17 +9,17 @@ from typing import Any
 import msgspec
 
 from api.kube import owned_series
-from api.kube.access import Access
 from api.kube.client import Kube
-from api.kube.environment import BAD_SETTINGS, faults
-from api.kube.informer import Informer
-from api.kube.lazy_informer import LazyInformer
-from api.kube.leader import LeaderElection
+from api.kube.informers.informer import Informer
+from api.kube.informers.lazy_informer import LazyInformer
 from api.kube.owned_series import Living, OwnerKind
-from api.kube.process import Process, serve
 from api.kube.resources import CLAIMS, CLUSTER_QUEUES, NODES, PODS, WORKLOADS
 from api.names import OPENED_LABEL, PODSET_LABEL
-from api.pods import PENDING_PODS, Node, Pod
+from api.pod.pods import PENDING_PODS, Node, Pod
+from api.process.access import Access
+from api.process.environment import BAD_SETTINGS, faults
+from api.process.leader import LeaderElection
+from api.process.process import Process, serve
 from api.reading import read_workload
 from ungater.adoption import UNLABELLED, Adoption
 from ungater.gate_controller import Ungater

@@ -17,16 +17,16 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from api.errors import ApiError, Invalid, InvalidObject, NotFound, NotLeader, ServerError, StowageError, Unreachable
-from api.kube import tracing
 from api.kube.client import Kube, PatchKind
-from api.kube.informer import Informer
-from api.kube.lazy_informer import LazyInformer
+from api.kube.informers.informer import Informer
+from api.kube.informers.lazy_informer import LazyInformer
+from api.kube.informers.store import Change, ChangeType
 from api.kube.reconcile import Reconciler
 from api.kube.resources import PODS
-from api.kube.store import Change, ChangeType
 from api.meta import find_condition, parse_time
 from api.names import ADMITTED, HOSTNAME_LABEL, SAKKARA_RANK, TOPOLOGY_GATE
-from api.pods import Node, Pod
+from api.pod.pods import Node, Pod
+from api.process import tracing
 from api.workloads import Workload
 from ungater.expectations import PENDING, Expectations
 from ungater.gate_plan import GateChange, awaits_rank, expected_pods, may_open, plan, slice_key, slice_of, workload_key

@@ -26,6 +26,7 @@ from dataclasses import dataclass, replace
 from math import inf
 from typing import Final
 
+from api.annotations.requests import parse_int32
 from api.assignment import Domain, decode
 from api.errors import InvalidObject
 from api.meta import find_condition, is_true, parse_time
@@ -46,8 +47,7 @@ from api.names import (
     WORKLOAD_ANNOTATION,
     WORKLOAD_SLICE_NAME,
 )
-from api.pods import Pod
-from api.requests import parse_int32
+from api.pod.pods import Pod
 from api.topology_request import TopologyRequest
 from api.workloads import PodSetAssignment, Workload
 

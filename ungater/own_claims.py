@@ -12,10 +12,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from api.kube.lazy_informer import LazyInformer
-from api.kube.store import Change, ChangeType
+from api.kube.informers.lazy_informer import LazyInformer
+from api.kube.informers.store import Change, ChangeType
 from api.meta import parse_time
-from api.pods import Pod
+from api.pod.pods import Pod
 from ungater.named import Named
 
 PATIENCE: Final = 10.0

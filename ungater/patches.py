@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import msgspec
 
-from api.pods import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm, Pod
+from api.pod.pods import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm, Pod
 
 _NO_MANAGERS: Final[list[dict[str, Any]]] = [{}]
 """The value by which the API server erases the list; an empty list leaves it as it is."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from api.kube.environment import Environment, Section
+from api.process.environment import Environment, Section
 
 
 class UngaterSection(Section):

@@ -17,8 +17,8 @@ from admission.dashboard.app import serving_locally
 from admission.dashboard.dashboard import Dashboard
 from admission.settings import AdmissionSettings
 from api.errors import StowageError
-from api.kube.lag import watch_loop
 from api.kube.partial import PartialKube
+from api.process.lag import watch_loop
 
 NOT_SERVED = 2
 _PATIENCE = 5.0

@@ -21,7 +21,7 @@ from api.kube.resources import (
     VALIDATING_WEBHOOKS,
     Resource,
 )
-from api.manifests import read
+from api.text.manifests import read
 
 _PACKAGE = Path(__file__).resolve().parents[1]
 CONFIG = next(folder for folder in (_PACKAGE / "config", _PACKAGE.parent / "config") if folder.is_dir())

@@ -25,9 +25,9 @@ from api import names
 from api.errors import InvalidObject
 from api.job_kinds import JobKind
 from api.names import AGGREGATE_TO_CONTROLLER, AGGREGATE_TO_WEBHOOK
-from api.pod_requests import effective_requests
-from api.pods import pod_spec
-from api.quantity import to_texts
+from api.pod.pod_requests import effective_requests
+from api.pod.pods import pod_spec
+from api.text.quantity import to_texts
 from api.workloads import PodSet
 
 GOOD, BAD, UNREADABLE = 0, 1, 2

@@ -22,7 +22,7 @@ class _Commands(TyperGroup):
 
     def invoke(self, ctx: Any) -> Any:
         """Runs the command; prints one line if it was interrupted or the settings are invalid. Raises typer.Exit."""
-        from api.kube.environment import BAD_SETTINGS, faults
+        from api.process.environment import BAD_SETTINGS, faults
 
         try:
             return super().invoke(ctx)
@@ -56,7 +56,7 @@ def demo(
 
 def seconds(text: str | float) -> float:
     """Parses a duration option to seconds: `90s`, `1h30m`, or a number of seconds. Defaults are numbers already."""
-    from api.duration import seconds as parsed
+    from api.text.duration import seconds as parsed
 
     if isinstance(text, float):
         return text

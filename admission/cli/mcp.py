@@ -18,7 +18,7 @@ from admission.cli.connection import connect, worded
 from admission.dashboard.app import following
 from admission.settings import AdmissionSettings
 from api.errors import StowageError
-from api.kube.lag import watch_loop
+from api.process.lag import watch_loop
 
 NOT_SERVED = 2
 

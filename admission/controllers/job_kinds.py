@@ -18,7 +18,7 @@ from admission.integrations.job_kinds import Adapter, JobKinds
 from admission.integrations.scaled import ScaledSet
 from api.job_kinds import JobKind
 from api.kube.client import Kube
-from api.kube.optional_informer import OptionalInformer
+from api.kube.informers.optional_informer import OptionalInformer
 from api.kube.reconcile import Reconciler
 from api.kube.resources import JOB_KINDS
 from api.names import JobKindReason

@@ -10,9 +10,9 @@ from admission.controllers.state.lifecycle import LifecycleRules
 from admission.controllers.state.timeouts import PodsReadyRules, RequeueBackoff
 from admission.kueue_settings import PodsReadySection
 from admission.settings import AdmissionSettings
-from api.labels import matches
 from api.names import NAMESPACE_NAME_LABEL
-from api.pods import Namespace
+from api.pod.labels import matches
+from api.pod.pods import Namespace
 
 
 def lifecycle_rules(settings: AdmissionSettings) -> LifecycleRules:

@@ -30,11 +30,11 @@ from admission.serving.connection_limits import ConnectionLimits
 from admission.serving.connections import Connections, listening
 from admission.serving.tls import Serving
 from admission.settings import AdmissionSettings
-from api.kube.access import Access, Permissions
 from api.kube.client import Kube
-from api.kube.identities import Identities
 from api.kube.partial import PartialKube
-from api.kube.process import Process
+from api.process.access import Access, Permissions
+from api.process.identities import Identities
+from api.process.process import Process
 
 LOCALHOST: Final = "127.0.0.1"
 _NAME: Final = "dashboard"

@@ -27,10 +27,10 @@ from admission.settings import AdmissionSettings
 from admission.world.objects import KINDS, Objects
 from admission.world.rules import WorldRules, rules_of
 from api.kube.client import Kube
-from api.kube.informer import Informer
-from api.kube.store import Change
+from api.kube.informers.informer import Informer
+from api.kube.informers.store import Change
 from api.kube.turns import Turns
-from api.pods import Node
+from api.pod.pods import Node
 from api.workloads import Workload
 
 

@@ -26,8 +26,8 @@ from admission.dashboard.trees import Trees
 from admission.dashboard.viewer import Permissions, Viewer, hide, share_of
 from admission.world.documents import Document
 from api.errors import InvalidObject, StowageError
-from api.kube.forked import ForkFailed
 from api.meta import object_key, split_key
+from api.process.forked import ForkFailed
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")

@@ -1,8 +1,8 @@
 """Explanations and what-if, answered by the engine of `stowage explain` and `stowage simulate --with`.
 
-Each answer is computed in a forked copy of the process (api.kube.forked): it sees one moment, may change what it likes, and the
-loop runs on. Bounded: copies at once, questions that wait (of one user, and of all), seconds of one, jobs of a manifest, and
-its length and depth.
+Each answer is computed in a forked copy of the process (api.process.forked): it sees one moment, may change what it likes, and
+the loop runs on. Bounded: copies at once, questions that wait (of one user, and of all), seconds of one, jobs of a manifest,
+and its length and depth.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from admission.world.files import add_jobs
 from admission.world.workload_facts import about, add_states
 from admission.world.world import World
 from api.errors import StowageError
-from api.kube.forked import in_fork
 from api.names import PREFERRED_TOPOLOGY, QUEUE_NAME_LABEL, REQUIRED_TOPOLOGY
+from api.process.forked import in_fork
 
 LONGEST_YAML: Final = 256 * 1024
 """Characters of a manifest."""

@@ -32,7 +32,7 @@ from api.names import (
     QUOTA_RESERVED,
     UNSCHEDULABLE,
 )
-from api.quantity import to_int
+from api.text.quantity import to_int
 from api.workloads import Workload
 
 PENDING, RESERVED, ADMITTED_STATE, EVICTED_STATE, FINISHED_STATE = (

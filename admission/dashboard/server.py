@@ -30,7 +30,7 @@ from admission.dashboard.viewer import LocalUser, Permissions, Viewer, share_of
 from admission.serving.connection_limits import cut
 from admission.serving.connections import finished, send
 from api.errors import StowageError
-from api.kube.identities import TooManyTokens
+from api.process.identities import TooManyTokens
 
 log = logging.getLogger(__name__)
 

@@ -21,7 +21,7 @@ from admission.engine.topology.figures import shown
 from admission.engine.topology.tree.tree_spec import TreeSpec
 from admission.engine.topology.usage import NodeRecord
 from api.meta import rfc3339
-from api.pods import Node
+from api.pod.pods import Node
 
 USABLE, CORDONED, FAILED = 0, 1, 2
 _STEP: Final = 500

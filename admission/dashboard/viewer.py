@@ -14,10 +14,10 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
-from api.kube.access import Right
-from api.kube.identities import Subject
 from api.kube.partial import PartialKube
 from api.kube.resources import ADVANCE_RESERVATIONS, CLUSTER_QUEUES, NODES, PODS, WORKLOADS
+from api.process.access import Right
+from api.process.identities import Subject
 
 OTHERS: Final = "a workload of another namespace"
 MOST_NAMESPACES: Final = 2000

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from api.kube.resources import POLICIES, POLICY_BINDINGS
-from api.manifests import parsed
+from api.text.manifests import parsed
 
 Obj = dict[str, Any]
 _BUILT_IN: Final[Mapping[str, Sequence[Obj]]] = {

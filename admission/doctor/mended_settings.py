@@ -7,7 +7,7 @@ from typing import Any
 
 import yaml
 
-from api.manifests import composed, parsed
+from api.text.manifests import composed, parsed
 
 Path = tuple[str, ...]
 

@@ -24,7 +24,6 @@ from admission.engine.listed import listed
 from admission.integrations.owners import is_managed_kind
 from admission.settings import AdmissionSettings
 from api.errors import InvalidObject
-from api.kube.environment import from_map
 from api.kube.resources import (
     ADMISSION_CHECKS,
     CLUSTER_QUEUES,
@@ -33,10 +32,11 @@ from api.kube.resources import (
     DEPLOYMENTS,
     WORKLOADS,
 )
-from api.kube.unsupported_keys import MANAGED_FRAMEWORKS, answer_for, is_missing
-from api.manifests import parsed
 from api.names import GROUP, MULTIKUEUE, PROVISIONING, STOWAGE
-from api.untrusted_text import bounded
+from api.process.environment import from_map
+from api.process.unsupported_keys import MANAGED_FRAMEWORKS, answer_for, is_missing
+from api.text.manifests import parsed
+from api.text.untrusted_text import bounded
 
 _SETTINGS: Final = "config/manager/settings/admission.yaml"
 _FILE: Final = "controller_manager_config.yaml"

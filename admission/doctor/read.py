@@ -24,7 +24,6 @@ from admission.doctor.view import Obj, View, name_of, namespace_of
 from admission.doctor.waiting_pods import PodOfOurs, why_it_waits
 from admission.integrations.owners import owner_resources
 from api.errors import ApiError, NotFound, StowageError
-from api.kube.access import ACCESS_REVIEWS
 from api.kube.client import Kube, name_kind
 from api.kube.decode import DECODE_ERRORS
 from api.kube.resources import (
@@ -43,6 +42,7 @@ from api.kube.resources import (
 )
 from api.meta import parse_time
 from api.names import COSCHEDULING, COSCHEDULING_SIGS, GROUP, STOWAGE
+from api.process.access import ACCESS_REVIEWS
 
 MOST: Final = 200_000
 """Most objects of one kind that are read."""

@@ -15,7 +15,7 @@ from admission.doctor.question import Question
 from api.errors import InvalidQuantity
 from api.kube.resources import CLUSTER_QUEUES, NODES, RESOURCE_FLAVORS, TOPOLOGIES, Resource
 from api.names import ELASTIC_QUOTA_LABEL, GANG_MADE
-from api.quantity import parse_list
+from api.text.quantity import parse_list
 
 Obj = dict[str, Any]
 CONTROLLER, UNGATER, WEBHOOK = "stowage-controller", "stowage-ungater", "stowage-webhook"

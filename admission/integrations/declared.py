@@ -4,7 +4,7 @@ Webhook endpoints, informers, managed owners, RBAC and webhook configurations of
 registry.
 
 Jobs are untrusted: an unreadable field raises InvalidObject with its path, its value and what is allowed. Work is bounded: a
-job has at most `MAX_POD_SETS` pod sets, and status tests obey the limits of api/cel.py.
+job has at most `MAX_POD_SETS` pod sets, and status tests obey the limits of api/cel/cel.py.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ from admission.integrations.paths import fields, value_at, with_value, without, 
 from admission.integrations.podset import PodSetInfo, applied, kept_template, restored
 from admission.integrations.ranks import RankedPods, offsets
 from admission.integrations.template_shape import check_pod_spec, checked_template
-from api.cel import CelError, compile_cel
-from api.cel_budget import EvaluationBudget
+from api.annotations.requests import topology_request
+from api.cel.cel import CelError, compile_cel
+from api.cel.cel_budget import EvaluationBudget
 from api.errors import InvalidObject
 from api.job_kinds import DefaultTemplate, JobKindSpec, Sidecar, Test
 from api.kube.resources import Resource
-from api.quantity import parse_list
-from api.requests import topology_request
+from api.text.quantity import parse_list
 from api.workloads import MAX_POD_SETS, PodSet
 
 _IMAGE_STEPS: Final = 500

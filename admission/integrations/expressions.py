@@ -1,4 +1,4 @@
-"""Evaluates the CEL expressions of a JobKind on one job (api/cel.py). Pure.
+"""Evaluates the CEL expressions of a JobKind on one job (api/cel/cel.py). Pure.
 
 A job is untrusted, and its size decides what an expression costs. An expression that fails does not hold, but one that takes
 too many steps is an error where it decides what counts: otherwise a tenant could hide pods from quota behind a long list.
@@ -10,8 +10,8 @@ from typing import Any
 
 from admission.integrations.base import Job, has_condition
 from admission.integrations.paths import fields, value_at
-from api.cel import CelError, compile_cel
-from api.cel_budget import MAX_STEPS, CelWorkError, EvaluationBudget
+from api.cel.cel import CelError, compile_cel
+from api.cel.cel_budget import MAX_STEPS, CelWorkError, EvaluationBudget
 from api.errors import InvalidObject
 from api.job_kinds import Test
 

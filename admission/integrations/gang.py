@@ -20,9 +20,9 @@ from functools import lru_cache
 from typing import Any, Final, TypeGuard
 
 from api import names
+from api.annotations.requests import parse_int32
 from api.meta import object_key
-from api.requests import parse_int32
-from api.untrusted_text import read_json
+from api.text.untrusted_text import read_json
 
 LONGEST_NAME: Final = 253
 MOST_GANGS: Final = 64

@@ -16,9 +16,9 @@ from admission.integrations.base import Job, JobResult, Patch, has_condition, in
 from admission.integrations.base import condition as condition_of
 from admission.integrations.podset import PodSetInfo, applied, kept_template, restored
 from api import names
+from api.annotations.requests import parse_bool, parse_int32, topology_request
 from api.kube.resources import JOBS, Resource
 from api.meta import parse_time
-from api.requests import parse_bool, parse_int32, topology_request
 from api.workloads import PodSet, ReclaimablePod
 
 MAIN: Final = "main"

@@ -15,7 +15,7 @@ from admission.integrations.functions import FUNCTIONS
 from admission.integrations.paths import value_at
 from admission.integrations.registry import KINDS
 from admission.integrations.sets import SETS
-from api.cel import CelError, compile_cel
+from api.cel.cel import CelError, compile_cel
 from api.errors import InvalidObject, InvalidQuantity
 from api.job_kinds import (
     EACH,
@@ -35,8 +35,8 @@ from api.job_kinds import (
 from api.kube.resources import DEPLOYMENTS, PODS
 from api.limits import limit_errors, type_errors
 from api.names import GROUP, STOWAGE
-from api.quantity import parse
 from api.schema import DNS_SUBDOMAIN, LABEL_KEY
+from api.text.quantity import parse
 
 _PATH: Final = re.compile(PATH)
 _EACH: Final = re.compile(EACH)

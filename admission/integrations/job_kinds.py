@@ -18,9 +18,9 @@ from admission.integrations.sets import SCALED
 from api.errors import InvalidObject
 from api.job_kinds import JobKindSpec
 from api.kube.client import Kube
-from api.kube.optional_informer import OptionalInformer
+from api.kube.informers.optional_informer import OptionalInformer
+from api.kube.informers.store import Change
 from api.kube.resources import JOB_KINDS
-from api.kube.store import Change
 
 log = logging.getLogger(__name__)
 

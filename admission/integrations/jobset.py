@@ -26,8 +26,8 @@ from admission.integrations.job import BatchJob, pods_of
 from admission.integrations.podset import PodSetInfo, applied, kept_template, restored, without_leftovers
 from admission.integrations.ranks import RankedPods, offsets
 from api import names
+from api.annotations.requests import topology_request
 from api.kube.resources import JOBSETS, Resource
-from api.requests import topology_request
 from api.workloads import PodSet, ReclaimablePod
 
 Replicated = Mapping[str, Any]

@@ -16,9 +16,9 @@ from admission.integrations.pod import QueuedPod
 from admission.integrations.podset import kept_template
 from admission.integrations.replica_groups import PodMembership, ReplicaGroup, count_of
 from api import names
+from api.annotations.requests import parse_int32, topology_request
 from api.errors import InvalidObject
 from api.kube.resources import LEADER_WORKER_SETS, Resource
-from api.requests import parse_int32, topology_request
 from api.workloads import PodSet
 
 MAIN: Final = "main"

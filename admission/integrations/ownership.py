@@ -18,9 +18,9 @@ import msgspec
 from admission.integrations.job import pods_of
 from api.errors import InvalidObject
 from api.names import JOBSET_NAME_LABEL
-from api.pod_requests import effective_requests
-from api.pods import pod_spec
-from api.quantity import to_text
+from api.pod.pod_requests import effective_requests
+from api.pod.pods import pod_spec
+from api.text.quantity import to_text
 
 Obj = Mapping[str, Any]
 

@@ -23,8 +23,8 @@ from cachetools import LRUCache
 
 from api import names
 from api.meta import object_key, parse_time
-from api.pod_terms import keys_of, pod_facts, with_spread
-from api.pods import Gate, PodSpec
+from api.pod.pod_terms import keys_of, pod_facts, with_spread
+from api.pod.pods import Gate, PodSpec
 
 FRAMEWORK: Final = "pod"
 ROLE_LENGTH: Final = 8

@@ -17,8 +17,8 @@ from typing import Any, Final
 from admission.integrations.base import JobResult
 from admission.integrations.pod import QueuedPod, common_labels
 from api import names
+from api.annotations.requests import parse_int32, topology_request
 from api.errors import InvalidObject
-from api.requests import parse_int32, topology_request
 from api.workloads import PodSet, ReclaimablePod
 
 MAIN: Final = "main"

@@ -14,7 +14,8 @@ from admission.integrations.base import JobIntegration
 from admission.integrations.declared import DeclaredJob
 from admission.integrations.job import BatchJob
 from admission.integrations.jobset import JobSet
-from api import job_kinds, manifests
+from api import job_kinds
+from api.text import manifests
 
 GroupKind = tuple[str, str]
 

@@ -15,9 +15,9 @@ import msgspec
 
 from admission.integrations.pod import role_hash
 from api.errors import InvalidObject
-from api.pod_requests import effective_requests
-from api.pods import PodSpec
-from api.quantity import to_text
+from api.pod.pod_requests import effective_requests
+from api.pod.pods import PodSpec
+from api.text.quantity import to_text
 
 SCHEDULER: Final = "default-scheduler"
 _DEMANDS: Final = (

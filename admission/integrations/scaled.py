@@ -20,12 +20,12 @@ from admission.integrations.pod import QueuedPod
 from admission.integrations.podset import kept_template
 from admission.integrations.replica_groups import PodMembership, ReplicaGroup
 from api import names
+from api.annotations.requests import topology_request
 from api.errors import InvalidObject
 from api.job_kinds import JobKindSpec, Scale
 from api.kube.resources import Resource
-from api.label_text import parse_selector
-from api.labels import matches
-from api.requests import topology_request
+from api.pod.labels import matches
+from api.text.label_text import parse_selector
 from api.workloads import PodSet
 
 MAIN: Final = "main"

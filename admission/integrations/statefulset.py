@@ -14,8 +14,8 @@ from admission.integrations.pod import QueuedPod
 from admission.integrations.podset import kept_template
 from admission.integrations.replica_groups import PodMembership, ReplicaGroup, count_of
 from api import names
+from api.annotations.requests import topology_request
 from api.kube.resources import STATEFUL_SETS, Resource
-from api.requests import topology_request
 from api.workloads import PodSet
 
 MAIN: Final = "main"

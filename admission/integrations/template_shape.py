@@ -10,8 +10,8 @@ import msgspec
 
 from admission.integrations.paths import Location, value_at, written
 from api.errors import InvalidObject
-from api.pod_requests import effective_requests
-from api.pods import pod_spec
+from api.pod.pod_requests import effective_requests
+from api.pod.pods import pod_spec
 
 _MAPS: Final = (("metadata",), ("metadata", "labels"), ("metadata", "annotations"), ("spec",), ("spec", "nodeSelector"))
 _OF_TEXTS: Final = (*_MAPS[1:3], _MAPS[4])

@@ -19,10 +19,10 @@ from admission.visibility.api_documents import GROUP, VERSIONS
 from admission.visibility.front_proxy import FrontProxyTls, fetch_trust
 from admission.visibility.server import Queues, VisibilityServer, serving
 from api.errors import StowageError
-from api.kube.access import Permissions
 from api.kube.backoff import Backoff
 from api.kube.client import Kube
 from api.meta import object_key
+from api.process.access import Permissions
 
 log = logging.getLogger(__name__)
 

@@ -21,8 +21,8 @@ from multidict import CIMultiDictProxy
 
 from admission.serving.tls import Serving
 from api.kube.client import Kube
-from api.kube.identities import Subject
 from api.kube.resources import CONFIG_MAPS
+from api.process.identities import Subject
 
 log = logging.getLogger(__name__)
 

@@ -31,9 +31,9 @@ from admission.visibility.front_proxy import FrontProxyTls, Trust
 from admission.visibility.pending import LocalQueueName, in_line, page, summary
 from api import workloads as api
 from api.errors import InvalidObject, StowageError
-from api.kube.access import Right
-from api.kube.identities import Subject
 from api.kube.resources import Resource
+from api.process.access import Right
+from api.process.identities import Subject
 
 log = logging.getLogger(__name__)
 

@@ -33,10 +33,8 @@ from admission.webhook.server.metrics import count_review
 from admission.webhook.server.server import serving
 from api.admission_checks import AdmissionCheck
 from api.elastic import ElasticQuota, SigsElasticQuota
-from api.kube.access import Access, Permissions
 from api.kube.client import Kube
-from api.kube.informer import Informer
-from api.kube.process import Process
+from api.kube.informers.informer import Informer
 from api.kube.resources import (
     ADMISSION_CHECKS,
     ALL,
@@ -51,7 +49,9 @@ from api.kube.resources import (
     WORKLOAD_PRIORITY_CLASSES,
 )
 from api.names import GANG_MEMBER, GROUP
-from api.pods import Namespace
+from api.pod.pods import Namespace
+from api.process.access import Access, Permissions
+from api.process.process import Process
 from api.queues import ClusterQueue, LocalQueue, WorkloadPriorityClass
 from api.topology import ResourceFlavor, Topology
 

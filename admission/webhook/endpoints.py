@@ -42,9 +42,9 @@ from admission.webhook.rules.fields import Errors, FieldPath, forbidden, invalid
 from admission.webhook.rules.lookups import Lookups
 from admission.webhook.rules.review_rules import ReviewRules
 from api.kube import resources
-from api.kube.access import Right
 from api.kube.resources import Resource
 from api.names import GROUP, IN_USE_FINALIZER
+from api.process.access import Right
 
 Wire = dict[str, Any]
 CREATE, UPDATE = "CREATE", "UPDATE"

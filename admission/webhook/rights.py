@@ -15,8 +15,8 @@ from admission.webhook.endpoints import PATHS, UPDATE, Request, endpoint_of
 from admission.webhook.guards.owners import ControllerRef, claim
 from admission.webhook.rules.lookups import Lookups
 from admission.webhook.rules.review_rules import ReviewRules
-from api.kube.access import Right
 from api.kube.resources import PODS, WORKLOADS
+from api.process.access import Right
 
 STARTS: Final = Right(WORKLOADS)
 

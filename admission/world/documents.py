@@ -16,11 +16,11 @@ import yaml
 
 from admission.integrations.registry import KINDS
 from admission.integrations.sets import SCALED
-from api import manifests
 from api.errors import StowageError
 from api.kube.resources import ALL, Resource
-from api.manifests import TooLarge
 from api.meta import object_key
+from api.text import manifests
+from api.text.manifests import TooLarge
 
 STDIN: Final = Path("-")
 _SUFFIXES: Final = (".yaml", ".yml", ".json")

@@ -25,10 +25,10 @@ from admission.webhook.rules.gang_pods import GangPod
 from admission.webhook.rules.jobs import is_part
 from admission.webhook.rules.lookups import Lookups
 from admission.webhook.rules.review_rules import ReviewRules
-from api.duration import seconds
 from api.errors import InvalidObject, StowageError
 from api.kube.resources import PODS, Resource
 from api.names import QUEUE_NAME_LABEL, SIMULATED_ARRIVAL, SIMULATED_CHECKPOINTS, SIMULATED_DURATION
+from api.text.duration import seconds
 from api.workloads import Workload
 
 Object = dict[str, Any]

@@ -31,10 +31,10 @@ from admission.world import sakkara_maps
 from admission.world.rules import WorldRules
 from api.admission_checks import AdmissionCheck
 from api.advance_reservations import AdvanceReservation
-from api.devices import DeviceClass, ResourceClaimTemplate, ResourceSlice
 from api.errors import InvalidObject
 from api.groups import PodGroup
 from api.kube.decode import DECODE_ERRORS, Decoder, decoder_for, undecodable
+from api.kube.informers.store import Store
 from api.kube.resources import (
     ADMISSION_CHECKS,
     ADVANCE_RESERVATIONS,
@@ -64,13 +64,13 @@ from api.kube.resources import (
     WORKLOADS,
     Resource,
 )
-from api.kube.store import Store
 from api.names import SAKKARA_GROUP, SAKKARA_TOPOLOGY
-from api.pods import Namespace, Node
+from api.pod.devices import DeviceClass, ResourceClaimTemplate, ResourceSlice
+from api.pod.pods import Namespace, Node
+from api.pod.volumes import CsiCapacity, CsiDriver, CsiNode, StorageClass, read_claim, read_volume
 from api.queues import ClusterQueue, Cohort, LocalQueue, WorkloadPriorityClass
 from api.sakkara import ConfigMap
 from api.topology import ResourceFlavor, Topology
-from api.volumes import CsiCapacity, CsiDriver, CsiNode, StorageClass, read_claim, read_volume
 from api.workloads import Workload
 
 # Kinds come after those that they depend on, so that each object is fed only once.

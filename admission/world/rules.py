@@ -17,7 +17,7 @@ from admission.engine.quota.charging import PLAIN, ResourceRules
 from admission.engine.quota.fairness import FairSharingRules
 from admission.settings import AdmissionSettings
 from admission.webhook.rules.review_rules import ReviewRules, webhook_rules
-from api.pods import Namespace
+from api.pod.pods import Namespace
 from api.sakkara import TOPOLOGY_NAMESPACE
 
 BUDGET: Final = 64

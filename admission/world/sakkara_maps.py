@@ -12,8 +12,8 @@ from typing import Any, Final
 from admission.controllers.pods.sakkara_groups import SakkaraGroups, group_key
 from admission.controllers.watch.sakkara_trees import Trees
 from api.errors import InvalidObject
+from api.kube.informers.store import Store
 from api.kube.resources import CONFIG_MAPS
-from api.kube.store import Store
 from api.names import SAKKARA_GROUP, SAKKARA_TOPOLOGY
 from api.sakkara import ConfigMap, read_topology
 

@@ -19,8 +19,8 @@ from typing import Any
 import aiohttp
 import msgspec
 
-from api.cel import CelError, compile_cel
-from api.cel_authorizer import Authorizer
+from api.cel.cel import CelError, compile_cel
+from api.cel.cel_authorizer import Authorizer
 from api.embedded.calls import Context
 from api.embedded.patch import clone, json_patch
 from api.embedded.request import RequestTarget, Review

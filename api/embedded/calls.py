@@ -10,13 +10,13 @@ from collections.abc import Generator
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
-from api.embedded import change
-from api.embedded.binding import bind
-from api.embedded.deletion import DeleteOptions
 from api.embedded.request import RequestTarget, Review, WriteOptions
 from api.embedded.status import Obj
 from api.embedded.store import ObjectStorage
 from api.embedded.table import StoredObject
+from api.embedded.writes import change
+from api.embedded.writes.binding import bind
+from api.embedded.writes.deletion import DeleteOptions
 
 T = TypeVar("T")
 

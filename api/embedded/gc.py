@@ -10,10 +10,10 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Protocol
 
-from api.embedded.deletion import FOREGROUND, ORPHAN, DeleteOptions
 from api.embedded.kinds import ServedKind
 from api.embedded.status import Obj
 from api.embedded.table import StoredObject, StoreEvent
+from api.embedded.writes.deletion import FOREGROUND, ORPHAN, DeleteOptions
 
 Place = tuple[str, str, str]  # group, plural, key
 

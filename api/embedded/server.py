@@ -20,10 +20,10 @@ from aiohttp import web
 
 from api.embedded.admission import OnReview, Services, Webhooks
 from api.embedded.calls import Calls
-from api.embedded.http import Intercept, OnAnswer, RestApi, RestSettings
+from api.embedded.rest.http import Intercept, OnAnswer, RestApi, RestSettings
+from api.embedded.rest.stream import OnSend, WatchSettings
+from api.embedded.rest.tls import ServerCertificate, issue
 from api.embedded.store import ObjectStorage
-from api.embedded.stream import OnSend, WatchSettings
-from api.embedded.tls import ServerCertificate, issue
 
 _LARGEST_BODY = 64 * 1024 * 1024
 

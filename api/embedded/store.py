@@ -12,10 +12,7 @@ import time
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
-from api.embedded import change, meta
-from api.embedded.binding import bind
-from api.embedded.change import APPLY, JSON, MERGE, STRATEGIC
-from api.embedded.deletion import DeleteOptions, is_over
+from api.embedded import meta
 from api.embedded.gc import GarbageCollector, Place
 from api.embedded.kinds import BUILTIN, Ref, ServedKind, from_crd
 from api.embedded.patch import clone
@@ -25,6 +22,10 @@ from api.embedded.selectors import EVERYTHING, Filter, parse_fields, parse_label
 from api.embedded.status import Obj, no_such_path, not_found
 from api.embedded.table import StoredObject, StoreEvent, Table, key_of
 from api.embedded.watch import Watcher
+from api.embedded.writes import change
+from api.embedded.writes.binding import bind
+from api.embedded.writes.change import APPLY, JSON, MERGE, STRATEGIC
+from api.embedded.writes.deletion import DeleteOptions, is_over
 
 __all__ = ["APPLY", "JSON", "MERGE", "STRATEGIC", "DeleteOptions", "ObjectStorage", "WriteOptions"]
 

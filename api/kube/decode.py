@@ -16,7 +16,7 @@ import pydantic
 
 from api.errors import InvalidObject
 from api.meta import object_key
-from api.untrusted_text import cut
+from api.text.untrusted_text import cut
 
 T = TypeVar("T")
 Decoder = Callable[[bytes], T]

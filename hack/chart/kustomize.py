@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from api.manifests import read, read_one
+from api.text.manifests import read, read_one
 
 CONFIG: Final = Path(__file__).resolve().parents[2] / "config"
 FIELDS: Final = frozenset(

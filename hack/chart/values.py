@@ -8,8 +8,8 @@ from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
 from admission.settings import AdmissionSettings
-from api.kube.environment import Environment
-from api.manifests import read_one
+from api.process.environment import Environment
+from api.text.manifests import read_one
 from hack.chart import kustomize
 from ungater.settings import UngaterSettings
 

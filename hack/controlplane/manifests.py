@@ -14,7 +14,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from api.manifests import read
+from api.text.manifests import read
 from hack.controlplane.errors import BuildError
 
 Manifest = dict[str, Any]

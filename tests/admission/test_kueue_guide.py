@@ -22,13 +22,13 @@ from admission.webhook.rules.review_rules import ReviewRules
 from api import queues
 from api.errors import InvalidObject
 from api.kube.client import Kube
+from api.kube.informers.store import Store
 from api.kube.metrics import GATE_REMOVAL
 from api.kube.resources import WORKLOADS
-from api.kube.store import Store
-from api.kube.unsupported_keys import answer_for
 from api.meta import rfc3339
 from api.names import PRIORITY_CLASS_LABEL, TOPOLOGY_GATE
-from api.pods import Node, Pod
+from api.pod.pods import Node, Pod
+from api.process.unsupported_keys import answer_for
 from api.queues import WorkloadPriorityClass
 from api.workloads import Workload
 from tests.admission.controllers.full_node import FullNode

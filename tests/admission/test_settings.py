@@ -18,10 +18,10 @@ from admission.engine.quota.fairness import FairSharingRules, FairStrategy
 from admission.integrations.owners import managed_kinds
 from admission.settings import AdmissionSettings
 from admission.webhook.rules.review_rules import webhook_rules
-from api.kube.environment import faults
 from api.kube.resources import NOT_MANAGED
-from api.kube.unsupported_keys import INSTEAD, MANAGED_FRAMEWORKS
-from api.pods import Namespace
+from api.pod.pods import Namespace
+from api.process.environment import faults
+from api.process.unsupported_keys import INSTEAD, MANAGED_FRAMEWORKS
 from ungater.app import main as ungater
 
 

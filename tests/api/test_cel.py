@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from api.cel import CelError, compile_cel
-from api.cel_authorizer import Authorizer
-from api.manifests import read_one
+from api.cel.cel import CelError, compile_cel
+from api.cel.cel_authorizer import Authorizer
+from api.text.manifests import read_one
 
 SCOPE: dict[str, Any] = {
     "object": {"metadata": {"name": "x", "labels": {"a.b/c": "d"}}, "spec": {"n": 3, "list": ["p", "q"]}},

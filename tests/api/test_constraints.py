@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from api.constraints import MOST, WORDS, contradictions, read
+from api.annotations.constraints import MOST, WORDS, contradictions, read
 from api.topology_request import PlacementConstraint
 
 

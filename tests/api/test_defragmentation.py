@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from api.defragmentation import DefragmentPolicy, MoveRequest, policy_of, request_of
+from api.annotations.defragmentation import DefragmentPolicy, MoveRequest, policy_of, request_of
 from api.errors import InvalidObject
 from api.names import DEFRAGMENT, DEFRAGMENT_NOW, MOVES_PER_DAY
 

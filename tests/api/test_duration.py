@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from api.duration import seconds
+from api.text.duration import seconds
 
 
 @pytest.mark.parametrize(

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from api.exclusive import ANTI_AFFINITY, DISK, disks, exclusive
 from api.names import HOSTNAME_LABEL
-from api.pods import pod_spec
+from api.pod.exclusive import ANTI_AFFINITY, DISK, disks, exclusive
+from api.pod.pods import pod_spec
 
 LABELS = {"app": "train", "job-name": "j1"}
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from api.errors import InvalidObject
-from api.label_text import LONGEST, MOST_TERMS, parse_selector
-from api.labels import matches
+from api.pod.labels import matches
+from api.text.label_text import LONGEST, MOST_TERMS, parse_selector
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from api.manifests import DEEPEST, LONGEST_NUMBER, LONGEST_SCALAR, TooLarge, parsed
+from api.text.manifests import DEEPEST, LONGEST_NUMBER, LONGEST_SCALAR, TooLarge, parsed
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,8 @@ from time import process_time
 
 import pytest
 
-from api import moves, names
+from api import names
+from api.annotations import moves
 
 
 @pytest.mark.parametrize(

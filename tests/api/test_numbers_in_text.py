@@ -11,13 +11,13 @@ from pydantic import TypeAdapter
 
 from admission.cli.main import seconds as option
 from admission.kueue_settings import Duration
-from api import duration
-from api.embedded import routes
+from api.annotations.requests import parse_int32
+from api.embedded.rest import routes
 from api.errors import ApiError, InvalidObject
 from api.names import POD_INDEX_OFFSET
-from api.quantity import parse
-from api.requests import parse_int32
 from api.sakkara import read_group
+from api.text import duration
+from api.text.quantity import parse
 from tests.builders import pod, workload
 from ungater.gate_plan import plan
 

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from api.errors import InvalidQuantity
-from api.pod_requests import effective_requests
-from api.pods import pod_spec
-from api.quantity import Resources
+from api.pod.pod_requests import effective_requests
+from api.pod.pods import pod_spec
+from api.text.quantity import Resources
 
 
 def container(cpu: str | None = None, *, memory: str | None = None, limit: str | None = None, **more: Any) -> Any:

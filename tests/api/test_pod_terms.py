@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from api.pod_terms import PodFacts, PodTerm, SelectorRequirement, SpreadTerm, pod_facts, with_spread
-from api.pods import pod_spec
+from api.pod.pod_terms import PodFacts, PodTerm, SelectorRequirement, SpreadTerm, pod_facts, with_spread
+from api.pod.pods import pod_spec
 
 LABELS = {"app": "train"}
 APP = {"matchLabels": {"app": "train"}}

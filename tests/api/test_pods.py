@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from api import names
-from api.pods import Node, Pod
+from api.pod.pods import Node, Pod
 
 
 def pod(**parts: Any) -> Pod:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from api.errors import InvalidQuantity
-from api.quantity import parse, parse_list, to_int, to_text, to_texts
+from api.text.quantity import parse, parse_list, to_int, to_text, to_texts
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from api import names
+from api.annotations.requests import asks_for_topology, effective_annotations, is_auto, topology_request
 from api.errors import InvalidObject
-from api.requests import asks_for_topology, effective_annotations, is_auto, topology_request
 
 BLOCK, RACK = "cloud.com/block", "cloud.com/rack"
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from api.manifests import read
 from api.names import HOSTNAME_LABEL, SAKKARA_GROUP, SAKKARA_TOPOLOGY
 from api.sakkara import SakkaraGroup, label_of_level, read_group, read_topology
+from api.text.manifests import read
 from api.topology_request import PlacementConstraint
 
 TREE: dict[str, dict[str, object]] = {"rack-0": {"node-0": {}, "node-1": {}}, "rack-1": {"node-2": {}}}

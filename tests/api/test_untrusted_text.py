@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from api.untrusted_text import DEEPEST, LONGEST, bounded, cut, read_json, unique_entries
+from api.text.untrusted_text import DEEPEST, LONGEST, bounded, cut, read_json, unique_entries
 
 
 def nested(depth: int) -> str:

@@ -19,7 +19,7 @@ from admission.cli.embedded import NAMESPACE
 from admission.cli.install import CONFIG
 from admission.cli.ports import free_port
 from api.kube.resources import SECRETS
-from api.manifests import read
+from api.text.manifests import read
 from tests.attacks.conftest import DASHBOARD, Battlefield
 from tests.attacks.flood import HOST, trusting_all
 from tests.scenarios.site import eventually

@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator
 import pytest
 import pytest_asyncio
 
-from api.kube.identities import OF_ONE, SECONDS_OF_ONE
+from api.process.identities import OF_ONE, SECONDS_OF_ONE
 from tests.attacks.conftest import TENANT, Battlefield
 from tests.attacks.dashboard import API, Page, opened
 

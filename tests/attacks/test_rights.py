@@ -14,12 +14,12 @@ import pytest
 import yaml
 
 from api.errors import ApiError
-from api.kube.access import Access
 from api.kube.client import Kube, PatchKind
-from api.kube.health import HealthServer
 from api.kube.resources import CONFIG_MAPS, NAMESPACES, SERVICE_ACCOUNTS, Resource
 from api.kube.settings import ClientSettings
 from api.names import MANAGED_NAMESPACE, RUN_TIMES, RUN_TIMES_KEY, SAKKARA_GROUP
+from api.process.access import Access
+from api.process.health import HealthServer
 from hack.controlplane.cluster import ControlPlane
 from tests.attacks.conftest import ATTACKER, Battlefield
 from tests.scenarios.site import eventually

@@ -5,7 +5,7 @@
 Nodes have 8 GPUs, racks 16 nodes; a fifth of the nodes is free, in every rack some, so that quota and room are there and no
 whole rack. Workloads have 1 to 35 pods of a GPU, each on several racks. Limit: 500 ms. Prints also the longest step, after
 which the event loop may have its turn (limit 50 ms), how many move, what that costs (device-seconds lost, moves) and what is
-proved. No garbage is collected meanwhile, as the controller leaves the cluster out of that (api/kube/garbage.py).
+proved. No garbage is collected meanwhile, as the controller leaves the cluster out of that (api/process/garbage.py).
 
 Then what a cycle pays for moves while no workload is movable (limit 10 %), and the same gangs by "evict and hope": evict all
 workloads of the cheapest rack, let each of their pods go to the node with the most free GPUs, as the stock scheduler and a

@@ -24,10 +24,10 @@ import uvloop
 
 from api.errors import NotFound
 from api.kube.client import Kube, PatchKind
-from api.kube.informer import Informer
+from api.kube.informers.informer import Informer
+from api.kube.informers.store import Change, ChangeType
 from api.kube.resources import JOBS, NODES, PODS
 from api.kube.settings import ClientSettings
-from api.kube.store import Change, ChangeType
 from api.names import REQUIRE_TOPOLOGY, SPARE_HOSTS
 from hack.controlplane.api import Object
 from hack.controlplane.cluster import ControlPlane

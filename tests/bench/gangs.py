@@ -31,10 +31,10 @@ import uvloop
 from admission.cli.processes import ChildProcess
 from api import names
 from api.kube.client import Kube
-from api.kube.informer import Informer
+from api.kube.informers.informer import Informer
+from api.kube.informers.store import Change
 from api.kube.resources import CLUSTER_QUEUES, LOCAL_QUEUES, NAMESPACES, PODS, RESOURCE_FLAVORS, Resource
 from api.kube.settings import ClientSettings
-from api.kube.store import Change
 from hack.controlplane.cluster import ControlPlane
 from hack.controlplane.nodes import node
 from hack.controlplane.options import ClusterOptions

@@ -25,10 +25,10 @@ from admission.integrations.pod import QueuedPod, QueuedPodReader
 from admission.integrations.podgroup import PodUnit
 from api import names
 from api.kube.client import Kube, PatchKind
-from api.kube.informer import Informer
+from api.kube.informers.informer import Informer
+from api.kube.informers.store import Change, ChangeType
 from api.kube.resources import PODS, WORKLOADS
 from api.kube.settings import ClientSettings
-from api.kube.store import Change, ChangeType
 from api.topology import ResourceFlavor
 from api.workloads import Admission, PodSetAssignment, Workload
 

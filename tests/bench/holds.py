@@ -5,7 +5,7 @@
 The embedded API server is loaded with 15,000 nodes, 65,000 running jobs of one pod and 10,000 waiting ones, times `--share`,
 and answers from this process. The controller is started for real; then the cluster changes as named, one change after the
 other, each once the controller is at rest. Prints, for each, the controller's CPU seconds, its longest steps and garbage
-collections in CPU time of the loop's thread (api/kube/steps.py), to which other processes add nothing.
+collections in CPU time of the loop's thread (api/process/steps.py), to which other processes add nothing.
 """
 
 from __future__ import annotations

@@ -28,12 +28,12 @@ from admission.integrations.job import BatchJob
 from api.assignment import encode
 from api.errors import NotFound
 from api.kube.client import Kube, PatchKind
-from api.kube.informer import Informer
+from api.kube.informers.informer import Informer
+from api.kube.informers.store import Change, ChangeType
 from api.kube.resources import CLUSTER_QUEUES, JOBS, NODES, PODS, WORKLOADS
 from api.kube.settings import ClientSettings
-from api.kube.store import Change, ChangeType
 from api.names import FinishedReason
-from api.pods import Pod
+from api.pod.pods import Pod
 from api.topology import ResourceFlavor
 from api.workloads import Admission, PodSetAssignment, Workload
 from ungater.patches import opening_patch

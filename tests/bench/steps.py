@@ -13,8 +13,8 @@ import time
 
 import uvloop
 
-from api.kube.lag import watch_loop
-from api.kube.steps import MeasuredLoop
+from api.process.lag import watch_loop
+from api.process.steps import MeasuredLoop
 
 
 async def _walk(steps: int) -> None:

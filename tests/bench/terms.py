@@ -25,7 +25,7 @@ from admission.engine.model import (
     SpreadTerm,
     Workload,
 )
-from api.pod_terms import SelectorRequirement
+from api.pod.pod_terms import SelectorRequirement
 from tests.bench.placement import BLOCK, RACK, cluster, request, timed
 
 LIMIT_MS = 3.0

@@ -19,7 +19,7 @@ from api.kube.resources import (
     Resource,
 )
 from api.names import HOSTNAME_LABEL
-from api.volumes import NO_PROVISIONER
+from api.pod.volumes import NO_PROVISIONER
 
 Object = dict[str, Any]
 Made = tuple[Resource, Object]

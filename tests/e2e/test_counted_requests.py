@@ -16,9 +16,9 @@ import pytest
 
 from admission.controllers.watch.resources import Limit, completed, defect
 from admission.controllers.watch.runtime_classes import RuntimeClass
-from api.pod_requests import effective_requests
-from api.pods import pod_spec
-from api.quantity import parse
+from api.pod.pod_requests import effective_requests
+from api.pod.pods import pod_spec
+from api.text.quantity import parse
 from api.workloads import PodSet, Workload, WorkloadSpec
 from hack.controlplane.cluster import ControlPlane
 from hack.controlplane.errors import RequestError

@@ -16,8 +16,8 @@ import yaml
 
 from admission.cli.install import CONFIG
 from api.kube.resources import CLUSTER_QUEUES, COHORTS, PODS, WORKLOADS, Resource
-from api.manifests import read_one
 from api.names import GROUP, HOSTNAME_LABEL, IN_USE_FINALIZER
+from api.text.manifests import read_one
 from hack.controlplane.api import eventually
 from hack.controlplane.cluster import ControlPlane
 from hack.controlplane.nodes import node

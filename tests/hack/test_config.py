@@ -20,10 +20,10 @@ from admission.webhook.endpoints import MUTATE_DECLARED, MUTATING, NOTICE_UNMANA
 from admission.webhook.guards import marks
 from admission.webhook.kinds.declared_rules import OPERATIONS
 from api import names
-from api.cel import compile_cel
-from api.cel_authorizer import Authorizer
-from api.manifests import read, read_one
+from api.cel.cel import compile_cel
+from api.cel.cel_authorizer import Authorizer
 from api.names import ADMISSION_GATE, ELASTIC_GATE, TOPOLOGY_GATE
+from api.text.manifests import read, read_one
 from hack import runtime_lock
 from tests.hack.rights import ALLOWED, DENIED, Right
 from ungater.settings import UngaterSettings

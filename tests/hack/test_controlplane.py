@@ -16,7 +16,7 @@ import typer
 import yaml
 from cryptography import x509
 
-from api.manifests import read
+from api.text.manifests import read
 from hack.controlplane import __main__ as commands
 from hack.controlplane import (
     api,

@@ -12,8 +12,8 @@ import pytest
 from typer.testing import CliRunner
 
 from api.conversion import V1BETA1
-from api.manifests import read
 from api.names import CONVERT_PATH, COSCHEDULING_SIGS
+from api.text.manifests import read
 from hack.crds import __main__ as crds
 from hack.crds.kinds import KINDS, CrdKind
 from hack.crds.manifest import manifest

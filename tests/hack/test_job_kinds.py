@@ -19,7 +19,7 @@ from api.embedded.server import EmbeddedServer, EmbeddedSettings
 from api.kube.client import Kube
 from api.kube.resources import CRDS
 from api.kube.settings import ClientSettings
-from api.manifests import read
+from api.text.manifests import read
 from tests.crds import crd_of
 
 CONFIG = Path(__file__).resolve().parents[2] / "config"

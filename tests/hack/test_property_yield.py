@@ -10,7 +10,7 @@ from hack.property_yield import Yield, measure, table
 
 PROPERTY = """
 from hypothesis import given, settings, strategies as st
-from api.quantity import to_int
+from api.text.quantity import to_int
 
 @settings(max_examples=10)
 @given(st.sampled_from(["1", "2", "1500m", "1Ki", "2G"]))

@@ -9,9 +9,9 @@ from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 from api.assignment import decode
-from api.kube.informer import Informer
+from api.kube.informers.informer import Informer
+from api.kube.informers.store import Change, ChangeType
 from api.kube.resources import PODS, WORKLOADS
-from api.kube.store import Change, ChangeType
 from api.meta import is_true
 from api.names import FINISHED, QUOTA_RESERVED
 from api.workloads import Workload

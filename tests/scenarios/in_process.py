@@ -15,8 +15,8 @@ from unittest import mock
 from admission.app import run_controller
 from admission.settings import AdmissionSettings
 from admission.webhook.app import run_webhook
-from api.kube.health import HealthServer
-from api.kube.process import Process
+from api.process.health import HealthServer
+from api.process.process import Process
 from ungater.app import run as run_ungater
 from ungater.settings import UngaterSettings
 

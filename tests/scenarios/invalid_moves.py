@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from api.duration import FORM
 from api.kube.resources import ADVANCE_RESERVATIONS, CLUSTER_QUEUES, JOBS, NODES
 from api.names import (
     BACKFILL_LEARNED,
@@ -17,6 +16,7 @@ from api.names import (
     MOVE_COST,
     MOVES_PER_DAY,
 )
+from api.text.duration import FORM
 from tests.scenarios.invalid_input import (
     NOT_EVALUATED,
     ChangeStep,

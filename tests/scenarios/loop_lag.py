@@ -1,9 +1,9 @@
 """How long our processes hold their event loops, by their own metrics.
 
-`stowage_loop_step_seconds` is the CPU time of the loop's thread in one step (api/kube/steps.py): other processes of a busy
+`stowage_loop_step_seconds` is the CPU time of the loop's thread in one step (api/process/steps.py): other processes of a busy
 machine and other threads add nothing to it. `stowage_loop_held_seconds` also sees threads that keep the interpreter to
 themselves; it is the smaller of a timer's delay and of the CPU time that the process used since the timer was set
-(api/kube/lag.py), so under load an upper bound: where the machine delays a timer, it counts all turns of the loop meanwhile.
+(api/process/lag.py), so under load an upper bound: where the machine delays a timer, it counts all turns of the loop meanwhile.
 """
 
 from __future__ import annotations

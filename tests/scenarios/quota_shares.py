@@ -9,12 +9,12 @@ from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field
 
 from api.kube.client import Kube
-from api.kube.informer import Informer
+from api.kube.informers.informer import Informer
+from api.kube.informers.store import Change, ChangeType
 from api.kube.resources import WORKLOADS
-from api.kube.store import Change, ChangeType
 from api.meta import is_true
 from api.names import EVICTED, FINISHED, QUOTA_RESERVED
-from api.quantity import to_int
+from api.text.quantity import to_int
 from api.workloads import Workload
 from tests.scenarios.site import DEADLINE, GPU
 from tests.tasks import running

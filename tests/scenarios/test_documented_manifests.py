@@ -17,7 +17,7 @@ from admission.integrations.registry import DECLARED
 from api.assignment import decode
 from api.errors import AlreadyExists, ApiError, NotFound
 from api.kube.resources import ALL, LEADER_WORKER_SETS, NAMESPACES, POLICY_BINDINGS, Resource
-from api.manifests import parsed
+from api.text.manifests import parsed
 from api.topology_assignment import TopologyAssignment
 from tests.scenarios.site import Site
 

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from api.errors import NotFound
-from api.kube.informer import Informer
+from api.kube.informers.informer import Informer
+from api.kube.informers.store import Change
 from api.kube.resources import CLUSTER_QUEUES, WORKLOADS
-from api.kube.store import Change
 from api.names import EVICTED, PODS_READY, QUOTA_RESERVED, REQUEUED
 from api.workloads import Workload
 from tests.scenarios.site import DEADLINE, Site, eventually

@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from api.kube.client import PatchKind
-from api.kube.informer import Informer
+from api.kube.informers.informer import Informer
+from api.kube.informers.store import Change
 from api.kube.resources import (
     CLUSTER_QUEUES,
     CONFIG_MAPS,
@@ -23,7 +24,6 @@ from api.kube.resources import (
     RESOURCE_FLAVORS,
     WORKLOADS,
 )
-from api.kube.store import Change
 from api.names import (
     GANG_LABEL,
     GANG_QUEUE,

@@ -13,7 +13,7 @@ import pytest
 
 from api.kube.resources import CLAIMS, CSI_NODES, JOBS, STATEFUL_SETS, STORAGE_CLASSES, VOLUMES
 from api.names import HOSTNAME_LABEL, QUEUE_NAME_LABEL, REQUIRE_TOPOLOGY
-from api.volumes import NO_PROVISIONER
+from api.pod.volumes import NO_PROVISIONER
 from tests.scenarios.site import BLOCK, RACK, Site, eventually
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")

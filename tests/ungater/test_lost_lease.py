@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from api.errors import Invalid, NotLeader
-from api.kube.store import Store
-from api.pods import Node, Pod
+from api.kube.informers.store import Store
+from api.pod.pods import Node, Pod
 from api.workloads import Workload
 from tests.builders import pod, workload
 from ungater.gate_controller import Ungater

@@ -6,9 +6,9 @@ from typing import Any
 
 import msgspec
 
-from api.kube.store import Store
+from api.kube.informers.store import Store
 from api.meta import parse_time
-from api.pods import Pod
+from api.pod.pods import Pod
 from tests.builders import pod
 from ungater.named import Named
 from ungater.own_claims import PATIENCE, OwnClaims

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from api.names import HOSTNAME_LABEL, TOPOLOGY_GATE
-from api.pods import Pod
+from api.pod.pods import Pod
 from tests.builders import pod
 from ungater.patches import opening_patch
 

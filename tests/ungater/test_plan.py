@@ -21,7 +21,7 @@ from api.names import (
     SAKKARA_RANK,
     TOPOLOGY_PODSET,
 )
-from api.pods import Gate, Pod
+from api.pod.pods import Gate, Pod
 from tests.builders import condition, pod, workload
 from ungater.gate_plan import RANK_PATIENCE, GateChange, expected_pods, may_open, plan
 

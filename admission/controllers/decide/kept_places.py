@@ -16,7 +16,7 @@ from admission.engine.decision import Admit
 from admission.engine.ledger.ledger import Ledger
 from api import assignment
 from api.errors import InvalidObject
-from api.kube.store import Change, ChangeType
+from api.kube.informers.store import Change, ChangeType
 from api.meta import is_true
 from api.names import ADMITTED, ELASTIC_JOB, EVICTED, FINISHED, MOVING
 from api.topology_assignment import TopologyAssignment

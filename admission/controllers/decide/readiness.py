@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 
 from admission.controllers.watch.cluster_view import ClusterView
-from api.kube.store import Change, ChangeType
+from api.kube.informers.store import Change, ChangeType
 from api.meta import is_true
 from api.names import ADMITTED, FINISHED, PODS_READY
 from api.workloads import Workload

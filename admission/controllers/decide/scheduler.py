@@ -35,8 +35,8 @@ from admission.engine.reasons import Reason
 from api.errors import NotLeader, StowageError
 from api.kube.client import Kube
 from api.kube.events import EventRecorder, ref_to
+from api.kube.informers.store import Change, ChangeType
 from api.kube.resources import WORKLOADS
-from api.kube.store import Change, ChangeType
 from api.workloads import Workload
 
 log = logging.getLogger(__name__)

@@ -23,9 +23,9 @@ from admission.integrations.owners import is_ours
 from api.errors import Conflict, NotFound
 from api.kube.client import Kube, PatchKind
 from api.kube.events import EventRecorder, ref_to
+from api.kube.informers.store import Change, ChangeType
 from api.kube.reconcile import Reconciler
 from api.kube.resources import WORKLOADS
-from api.kube.store import Change, ChangeType
 from api.meta import find_condition, is_true, parse_time
 from api.names import ADMITTED, EVICTED, FINISHED, GROUP, IN_USE_FINALIZER, QUOTA_RESERVED
 from api.queues import ClusterQueue, LocalQueue, WorkloadPriorityClass

@@ -30,10 +30,10 @@ from api.elastic import ElasticQuota, ElasticQuotaStatus, cluster_queue_name
 from api.errors import NotFound
 from api.kube.client import Kube, PatchKind
 from api.kube.events import EventRecorder, ref_to
-from api.kube.informer import Informer
+from api.kube.informers.informer import Informer
+from api.kube.informers.store import Change, ChangeType
 from api.kube.reconcile import Reconciler
 from api.kube.resources import CLUSTER_QUEUES, LOCAL_QUEUES, NAMESPACES, RESOURCE_FLAVORS, Resource
-from api.kube.store import Change, ChangeType
 from api.merge import merge_diff
 from api.meta import Condition, KubeObject, find_condition, is_true, object_key, rfc3339, set_condition
 from api.names import (
@@ -47,7 +47,7 @@ from api.names import (
     OVERCOMMITTED,
     ElasticQuotaReason,
 )
-from api.pods import Node
+from api.pod.pods import Node
 from api.queues import ClusterQueue, LocalQueue
 from api.topology import ResourceFlavor
 from api.workloads import Workload

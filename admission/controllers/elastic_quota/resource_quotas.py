@@ -12,9 +12,9 @@ import msgspec
 
 from admission.controllers.elastic_quota.translation import QuotaBounds
 from admission.engine.listed import listed
-from api import pods
 from api.errors import InvalidObject
-from api.quantity import to_int, to_text
+from api.pod import pods
+from api.text.quantity import to_int, to_text
 
 _FORMS: Final = ("", "requests.", "limits.", "count/")
 """What a key of `hard` has before a resource. Limits count too: pods never request more than these."""

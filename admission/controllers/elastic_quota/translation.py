@@ -19,8 +19,7 @@ from api.elastic import ElasticQuota, cluster_queue_name
 from api.errors import InvalidObject
 from api.meta import ObjectMeta
 from api.names import ELASTIC_QUOTA, ELASTIC_QUOTA_LABEL, HOSTNAME_LABEL, NAMESPACE_NAME_LABEL, OS_LABEL
-from api.pods import Node
-from api.quantity import CPU, PODS, Resources, parse_list, to_int, to_text
+from api.pod.pods import Node
 from api.queues import (
     ClusterQueue,
     ClusterQueueSpec,
@@ -32,6 +31,7 @@ from api.queues import (
     ResourceGroup,
     ResourceQuota,
 )
+from api.text.quantity import CPU, PODS, Resources, parse_list, to_int, to_text
 from api.topology import InlineTopology, ResourceFlavor, ResourceFlavorSpec
 
 _LINUX = {OS_LABEL: "linux"}

@@ -35,7 +35,7 @@ from admission.engine.model import Workload as EngineWorkload
 from admission.engine.queue.queues import PendingQueues
 from api.errors import StowageError
 from api.kube.client import Kube
-from api.kube.store import Change, ChangeType
+from api.kube.informers.store import Change, ChangeType
 from api.meta import find_condition, is_true, parse_time
 from api.names import ADMITTED, EXPECTED_START, FINISHED, QUOTA_RESERVED
 from api.workloads import Workload

@@ -19,11 +19,11 @@ from admission.controllers.write.workload_writer import CONFLICT_RETRY, Recorder
 from admission.integrations.base import JobIntegration
 from admission.integrations.declared import DeclaredJob
 from admission.integrations.paths import not_kept, written
-from api.kube import tracing
 from api.kube.client import Kube, PatchKind
 from api.kube.events import ref_to
 from api.kube.resources import Resource
 from api.meta import ObjectMeta, split_key
+from api.process import tracing
 
 log = logging.getLogger(__name__)
 

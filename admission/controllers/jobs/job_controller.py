@@ -51,9 +51,9 @@ from admission.integrations.declared import DeclaredJob
 from admission.integrations.parts import PARTS
 from admission.integrations.referenced import REFERENCED
 from admission.workload_metrics import CREATION_LATENCY
+from api.kube.informers.store import Change, ChangeType
 from api.kube.reconcile import Reconciler
 from api.kube.resources import Resource
-from api.kube.store import Change, ChangeType
 from api.meta import object_key, parse_time
 from api.workloads import Workload
 

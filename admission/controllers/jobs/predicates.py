@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from admission.integrations.base import JobIntegration, as_reclaiming, as_selective
-from api.kube.store import Change, ChangeType
+from api.kube.informers.store import Change, ChangeType
 from api.meta import is_true
 from api.names import ADMITTED, EVICTED
 from api.workloads import Workload

@@ -39,10 +39,10 @@ from admission.integrations.registry import REFERENCED_KINDS
 from api.errors import NotFound
 from api.kube.client import Kube
 from api.kube.events import EventRecorder, ref_to
-from api.kube.informer import Informer
+from api.kube.informers.informer import Informer
+from api.kube.informers.store import Change, ChangeType
 from api.kube.reconcile import Reconciler
 from api.kube.resources import EVENTS, JOBS, WORKLOADS, Resource
-from api.kube.store import Change, ChangeType
 from api.meta import find_condition, parse_time, rfc3339
 from api.names import ADMITTED, NOT_CREATED, EvictedReason, WorkloadStateReason
 from api.workloads import RequeueState, Workload

@@ -13,11 +13,12 @@ from admission.controllers.state.actions import PatchWorkload, PlannedEvent
 from admission.integrations.base import Job, JobIntegration, as_prioritized, as_selective
 from admission.integrations.exclusive import EXCLUSIVE, exclusive_annotations
 from admission.integrations.names import workload_name
-from api import moves, names
+from api import names
+from api.annotations import moves
+from api.annotations.requests import parse_int32
 from api.errors import StowageError
 from api.merge import merge_diff
 from api.meta import ObjectMeta, OwnerReference, object_key
-from api.requests import parse_int32
 from api.workloads import PodSet, PriorityClassRef, Workload, WorkloadSpec
 
 _SCHEDULING_GROUP: Final = "scheduling.k8s.io"

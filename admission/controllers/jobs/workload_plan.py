@@ -27,7 +27,8 @@ from admission.controllers.jobs.workload import (
 from admission.controllers.state import conditions
 from admission.controllers.state.actions import PatchWorkload, PlannedEvent, SetStatus
 from admission.integrations.base import Job, JobIntegration
-from api import moves, names
+from api import names
+from api.annotations import moves
 from api.meta import find_condition, is_true
 from api.workloads import PodSet, Workload
 

@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any
 
 from admission.controllers.watch.cluster_view import Views
-from api.kube.store import Change, ChangeType
+from api.kube.informers.store import Change, ChangeType
 from api.names import MOVABLE
 
 

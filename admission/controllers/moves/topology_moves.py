@@ -1,8 +1,8 @@
 """Moves that a Topology asks for: by its policy, in the background, or once (`stowage defrag --apply`).
 
-The annotations are those of api/defragmentation.py. One that cannot be read is named in an event of the Topology and has no
-effect. A request is answered once, in the annotation `stowage.dev/defragmented`: `ID Refused: why`, or `ID Moving: which`,
-once the moves are written.
+The annotations are those of api/annotations/defragmentation.py. One that cannot be read is named in an event of the Topology
+and has no effect. A request is answered once, in the annotation `stowage.dev/defragmented`: `ID Refused: why`, or `ID Moving:
+which`, once the moves are written.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from admission.engine.moves.plan import PlanOptions
 from admission.engine.moves.plans import MovePlan, NoPlan
 from admission.engine.moves.vacate import vacate
 from admission.engine.moves.wording import NAMED
-from api.defragmentation import DefragmentPolicy, MoveRequest, policy_of, request_of
+from api.annotations.defragmentation import DefragmentPolicy, MoveRequest, policy_of, request_of
 from api.errors import InvalidObject, NotFound, StowageError
 from api.kube.client import Kube, PatchKind
 from api.kube.events import EventRecorder, ref_to

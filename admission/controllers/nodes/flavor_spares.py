@@ -17,8 +17,8 @@ from admission.engine.ledger.ledger import Ledger
 from admission.engine.topology.flavor_spares import FlavorSpares
 from api.errors import InvalidObject
 from api.kube.events import EventRecorder, ref_to
+from api.kube.informers.store import Change, ChangeType
 from api.kube.resources import RESOURCE_FLAVORS
-from api.kube.store import Change, ChangeType
 from api.topology import ResourceFlavor
 
 _STATES: Final = ("held", "lacking")

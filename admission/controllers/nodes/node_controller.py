@@ -43,11 +43,11 @@ from admission.controllers.write.status import patch_unless_gone
 from admission.engine.ledger.ledger import Ledger
 from api.kube.client import Kube
 from api.kube.events import EventRecorder, ref_to
+from api.kube.informers.store import Change, ChangeType
 from api.kube.reconcile import Reconciler
 from api.kube.resources import PODS
-from api.kube.store import Change, ChangeType
 from api.names import HOSTNAME_LABEL, EvictedReason
-from api.pods import Node, Pod, PodMeta, PodSpec, PodStatus
+from api.pod.pods import Node, Pod, PodMeta, PodSpec, PodStatus
 from api.workloads import Workload
 
 BY_UNHEALTHY = "unhealthyNode"

@@ -20,7 +20,7 @@ from admission.controllers.nodes.node_replacement import hostnames, hosts_and_co
 from admission.engine.topology.tree.match import tolerates
 from api.meta import is_true, parse_time
 from api.names import EVICTED, FINISHED, HOSTNAME_LABEL, QUOTA_RESERVED
-from api.pods import Node, Pod, Taint, Toleration, pod_spec
+from api.pod.pods import Node, Pod, Taint, Toleration, pod_spec
 from api.topology import ResourceFlavor
 from api.workloads import PodSetAssignment, UnhealthyNode, Workload, WorkloadStatus
 

@@ -16,7 +16,7 @@ from admission.engine.decision import Decision
 from admission.engine.ledger.ledger import Ledger
 from api import assignment
 from api.errors import InvalidObject
-from api.kube.store import Change, ChangeType
+from api.kube.informers.store import Change, ChangeType
 from api.meta import is_true
 from api.names import ADMITTED, EVICTED, FINISHED, HOSTNAME_LABEL
 from api.workloads import PodSetAssignment, Workload

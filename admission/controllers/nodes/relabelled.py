@@ -24,12 +24,12 @@ from admission.engine.ledger.ledger import Ledger
 from admission.engine.topology.level_check import BrokenLevel
 from api.kube.client import Kube
 from api.kube.events import EventRecorder, ref_to
+from api.kube.informers.store import Change, ChangeType
 from api.kube.reconcile import Reconciler
 from api.kube.resources import WORKLOADS
-from api.kube.store import Change, ChangeType
 from api.meta import find_condition
 from api.names import LEVELS_KEPT
-from api.pods import Node
+from api.pod.pods import Node
 from api.workloads import Workload
 
 # The key for all nodes relabelled since it was last reconciled; no workload has this key.

@@ -10,11 +10,11 @@ from typing import Final
 
 from admission.controllers.watch.cluster_view import BY_HOSTNAME, Views, hostname
 from api.kube.events import EventRecorder, ref_to
+from api.kube.informers.store import Change, ChangeType
 from api.kube.reconcile import Reconciler
 from api.kube.resources import NODES
-from api.kube.store import Change, ChangeType
 from api.names import HOSTNAME_LABEL
-from api.pods import Node
+from api.pod.pods import Node
 
 _SETTLE: Final = 1.0
 """Seconds after a change: nodes are often labelled one after the other."""

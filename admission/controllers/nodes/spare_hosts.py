@@ -16,8 +16,8 @@ from admission.controllers.write.status import patch_unless_gone
 from admission.engine.cycle.spare_hosts import HeldHosts, held
 from admission.engine.ledger.ledger import Ledger
 from api.kube.client import Kube
+from api.kube.informers.store import Change, ChangeType
 from api.kube.reconcile import Reconciler
-from api.kube.store import Change, ChangeType
 from api.workloads import Workload
 
 

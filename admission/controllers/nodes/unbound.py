@@ -30,13 +30,13 @@ from admission.controllers.write.status import patch_unless_gone
 from admission.engine.listed import listed
 from api.kube.client import Kube
 from api.kube.events import EventRecorder, ref_to
-from api.kube.informer import Informer
+from api.kube.informers.informer import Informer
+from api.kube.informers.store import Change, ChangeType
 from api.kube.reconcile import Reconciler
 from api.kube.resources import PODS, WORKLOADS
-from api.kube.store import Change, ChangeType
 from api.meta import Condition, find_condition, is_true, parse_time
 from api.names import HOSTNAME_LABEL, LWS_NAME, PODSET_LABEL, UNSCHEDULABLE, WORKLOAD_ANNOTATION, EvictedReason
-from api.pods import PENDING_PODS
+from api.pod.pods import PENDING_PODS
 from api.workloads import Workload
 
 _BY_WORKLOAD = "workload"

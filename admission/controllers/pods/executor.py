@@ -31,13 +31,13 @@ from admission.controllers.state.actions import CreateWorkload, PlannedEvent, Wo
 from admission.controllers.write.workload_writer import CONFLICT_RETRY, Recorder, WorkloadWriter, attempt, record_events
 from admission.integrations.pod import QueuedPod, QueuedPodReader
 from api.errors import Conflict, NotFound
-from api.kube import tracing
 from api.kube.client import Kube, PatchKind
 from api.kube.events import ObjectRef, ref_to
 from api.kube.metrics import GATE_REMOVAL
 from api.kube.resources import PODS, WORKLOADS
 from api.meta import rfc3339
 from api.names import ADMISSION_GATE, JOB_TRACKING_FINALIZER, MANAGED_FINALIZER
+from api.process import tracing
 
 log = logging.getLogger(__name__)
 

@@ -20,12 +20,11 @@ from admission.controllers.watch.cluster_view import Views
 from admission.controllers.write.creation import create_unless_present
 from admission.integrations.pod import QueuedPod
 from api.kube.client import Kube, PatchKind
+from api.kube.informers.store import Change
 from api.kube.reconcile import Reconciler
 from api.kube.resources import CLUSTER_QUEUES, LOCAL_QUEUES, RESOURCE_FLAVORS
-from api.kube.store import Change
 from api.meta import ObjectMeta, object_key, split_key
 from api.names import GANG, GANG_MADE, GANG_QUEUE, HOSTNAME_LABEL, OS_LABEL, QUEUE_NAME_LABEL, SAKKARA_QUEUE
-from api.quantity import PODS
 from api.queues import (
     ClusterQueue,
     ClusterQueueSpec,
@@ -36,6 +35,7 @@ from api.queues import (
     ResourceGroup,
     ResourceQuota,
 )
+from api.text.quantity import PODS
 from api.topology import InlineTopology, ResourceFlavor, ResourceFlavorSpec
 from api.workloads import Workload
 

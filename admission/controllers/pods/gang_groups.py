@@ -19,11 +19,11 @@ from admission.controllers.watch.caches import InformerView
 from admission.controllers.write.status import patch_status
 from api.errors import Conflict, NotFound
 from api.kube.client import Kube
+from api.kube.informers.store import Change, ChangeType
 from api.kube.reconcile import Reconciler
-from api.kube.store import Change, ChangeType
 from api.meta import is_true, rfc3339
 from api.names import ADMITTED, EVICTED, FINISHED, GANG_CHECK, GANG_GROUP, QUOTA_RESERVED, CheckState
-from api.untrusted_text import bounded
+from api.text.untrusted_text import bounded
 from api.workloads import Workload, WorkloadStatus
 
 log = logging.getLogger(__name__)

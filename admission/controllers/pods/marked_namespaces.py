@@ -13,11 +13,11 @@ from collections.abc import Callable
 from admission.controllers.watch.local_copies import Copy
 from api.errors import NotFound
 from api.kube.client import Kube, PatchKind
+from api.kube.informers.store import Change, ChangeType
 from api.kube.reconcile import Reconciler
 from api.kube.resources import NAMESPACES
-from api.kube.store import Change, ChangeType
 from api.names import MANAGED_NAMESPACE
-from api.pods import Namespace
+from api.pod.pods import Namespace
 
 
 class MarkedNamespaces:

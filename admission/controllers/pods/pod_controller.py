@@ -60,14 +60,14 @@ from admission.controllers.write.workload_writer import WorkloadWriter
 from admission.integrations.gang import from_text
 from admission.integrations.pod import QueuedPod, QueuedPodReader
 from admission.integrations.podgroup import PodUnit, UnlikePods
+from api.annotations.requests import parse_int32
 from api.errors import NotFound
 from api.kube.events import ref_to
+from api.kube.informers.store import Change, ChangeType
 from api.kube.reconcile import Reconciler
 from api.kube.resources import PODS
-from api.kube.store import Change, ChangeType
 from api.meta import is_true, split_key
 from api.names import ADMITTED, EVICTED, GANG_MEMBER, GANG_TERMS, POD_GROUP_TOTAL_COUNT, PodsHeldReason
-from api.requests import parse_int32
 from api.workloads import Workload
 
 log = logging.getLogger(__name__)

@@ -28,9 +28,9 @@ from admission.integrations.podgroup import UnlikePods
 from api.errors import Conflict, NotFound
 from api.groups import PodGroup
 from api.kube.client import Kube, PatchKind
+from api.kube.informers.store import Change, ChangeType
 from api.kube.reconcile import Reconciler
 from api.kube.resources import POD_GROUPS, Resource
-from api.kube.store import Change, ChangeType
 from api.merge import merge_diff
 from api.meta import is_true, split_key
 from api.names import GANG, GANG_BOUND, GANG_MADE, IS_GROUP_WORKLOAD

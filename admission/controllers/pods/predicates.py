@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from admission.integrations.pod import QueuedPod
-from api.kube.store import Change, ChangeType
+from api.kube.informers.store import Change, ChangeType
 from api.workloads import Workload
 
 _LOOKED_AT: Final = tuple(part for part in QueuedPod.__dataclass_fields__ if part not in ("metadata", "spec"))

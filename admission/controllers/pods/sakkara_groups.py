@@ -12,7 +12,7 @@ from cachetools import LRUCache
 
 from admission.controllers.pods.sakkara_terms import DescribedGroup
 from admission.controllers.watch.caches import InformerView
-from api.kube.store import Change
+from api.kube.informers.store import Change
 from api.meta import object_key
 from api.sakkara import HIGHEST_PRIORITY, NAME, ConfigMap, group_name, read_group
 

@@ -18,8 +18,8 @@ from admission.integrations.podgroup import PodUnit, UnlikePods
 from admission.integrations.sakkara import in_words
 from api import names
 from api.errors import InvalidObject
-from api.pod_requests import effective_requests
-from api.pods import pod_spec
+from api.pod.pod_requests import effective_requests
+from api.pod.pods import pod_spec
 from api.sakkara import SakkaraGroup
 from api.topology_request import TopologyRequest
 from api.workloads import PodSet

@@ -39,9 +39,9 @@ from admission.integrations.sets import SETS, SetKind, kind_of
 from api.errors import Conflict, NotFound
 from api.kube.client import PatchKind
 from api.kube.events import ObjectRef, ref_to
+from api.kube.informers.store import Change, ChangeType
 from api.kube.reconcile import Reconciler
 from api.kube.resources import PODS
-from api.kube.store import Change, ChangeType
 from api.meta import object_key
 from api.names import POD_SUSPENDING_PARENT, SET_NAME
 from api.workloads import Workload

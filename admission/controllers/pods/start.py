@@ -22,9 +22,9 @@ from admission.integrations.podgroup import MAIN, PodUnit, UnlikePods
 from admission.integrations.podset import PodSetInfo, applied
 from api import names
 from api.meta import find_condition, parse_time
-from api.pod_requests import effective_requests
-from api.pods import PodSpec, pod_spec
-from api.quantity import Resources, to_text
+from api.pod.pod_requests import effective_requests
+from api.pod.pods import PodSpec, pod_spec
+from api.text.quantity import Resources, to_text
 from api.workloads import Workload
 
 _INJECTED: Final = ("cpu", "memory", "ephemeral-storage")

@@ -33,9 +33,9 @@ from admission.engine.model import BoundPod
 from api.errors import Conflict, NotFound
 from api.kube.client import Kube
 from api.kube.events import EventRecorder, ref_to
+from api.kube.informers.store import Change, ChangeType
 from api.kube.reconcile import Reconciler
 from api.kube.resources import PODS, WORKLOADS
-from api.kube.store import Change, ChangeType
 from api.meta import is_true
 from api.names import FINISHED
 from api.workloads import Workload

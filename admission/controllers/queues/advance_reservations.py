@@ -24,12 +24,12 @@ from admission.engine.quota.cohorts import available
 from api.advance_reservations import AdvanceReservation
 from api.errors import InvalidObject
 from api.kube.client import Kube
+from api.kube.informers.store import Change
 from api.kube.reconcile import Reconciler
 from api.kube.resources import ADVANCE_RESERVATIONS
-from api.kube.store import Change
 from api.kube.turns import Turns
 from api.names import ReservationReason
-from api.quantity import to_text
+from api.text.quantity import to_text
 
 _LOOK_AGAIN: Final = 30.0
 """Seconds until the nodes and the workloads on them are read again."""

@@ -47,10 +47,10 @@ from admission.engine.queue.queues import PendingQueues
 from admission.engine.quota.tree import QuotaTree, outside_usage
 from api.elastic import cluster_queue_name
 from api.kube.client import Kube, PatchKind
-from api.kube.informer import Informer
+from api.kube.informers.informer import Informer
+from api.kube.informers.store import Change, ChangeType
 from api.kube.reconcile import Reconciler
 from api.kube.resources import CLUSTER_QUEUES, COHORTS, LOCAL_QUEUES, Resource
-from api.kube.store import Change, ChangeType
 from api.merge import merge_diff
 from api.meta import Condition, KubeObject, find_condition, object_key, rfc3339, set_condition
 from api.names import ACTIVE, DEFAULT_QUEUE, IN_USE_FINALIZER, MANAGED_NAMESPACE

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from admission.engine.decision import Admit, Decision, Evict, Preempt, Reject, Wait
 from admission.engine.model import Admission, PodSetAdmission
-from api.kube import tracing
+from api.process import tracing
 from api.workloads import Workload
 
 log = logging.getLogger(__name__)

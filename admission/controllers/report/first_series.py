@@ -11,7 +11,7 @@ from typing import Final
 from admission import metrics
 from admission.controllers.write.admission_writer import MoveOutcome
 from admission.engine.moves.plans import NoPlanReason
-from api.kube.store import Change, ChangeType
+from api.kube.informers.store import Change, ChangeType
 from api.queues import ClusterQueue
 
 STARTED: Final = "Started"

@@ -19,8 +19,8 @@ from admission.controllers.state.active_conditions import Activity
 from admission.engine.queue.pending_counts import PendingCounts
 from admission.engine.quota.cohorts import QuotaNode
 from admission.engine.reasons import Reason
-from api.quantity import CPU, to_int
 from api.queues import ClusterQueue, LocalQueue, ResourceQuota
+from api.text.quantity import CPU, to_int
 
 Table = dict[tuple[Gauge, tuple[str, ...]], float]
 """The value of each series, which is a gauge and the values of its labels."""

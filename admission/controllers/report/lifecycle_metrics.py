@@ -14,8 +14,8 @@ from admission import workload_metrics as metrics
 from admission.controllers.state.active_conditions import cohorts_above
 from admission.controllers.watch.cluster_view import ClusterView
 from api.kube import owned_series
+from api.kube.informers.store import Change, ChangeType
 from api.kube.owned_series import Living, OwnerKind
-from api.kube.store import Change, ChangeType
 from api.meta import Condition, find_condition, parse_time
 from api.names import ADMITTED, EVICTED, FINISHED, PODS_READY, QUOTA_RESERVED, REQUEUED, PodsReadyReason
 from api.workloads import Workload

@@ -13,11 +13,11 @@ from typing import Final
 
 from admission.controllers.state.conditions import NOT_EVALUATED
 from admission.engine.reasons import Reason
-from api.kube.store import Change, ChangeType
+from api.kube.informers.store import Change, ChangeType
 from api.meta import find_condition, is_true, object_key
 from api.names import ADMITTED, EXPLANATION, FINISHED, QUOTA_RESERVED, AdmittedReason, LegacyQuotaReason
-from api.quantity import to_int, to_text
 from api.queues import ClusterQueue, FlavorUsage, ResourceUsage
+from api.text.quantity import to_int, to_text
 from api.workloads import Workload, WorkloadStatus
 
 Amounts = tuple[tuple[tuple[str, str], int], ...]

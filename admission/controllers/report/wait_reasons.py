@@ -23,9 +23,9 @@ from admission.engine.reasons import Reason
 from api.errors import NotFound
 from api.kube.client import Kube
 from api.kube.events import EventRecorder, ref_to
+from api.kube.informers.store import Change, ChangeType
 from api.kube.reconcile import Reconciler
 from api.kube.resources import WORKLOADS
-from api.kube.store import Change, ChangeType
 from api.meta import find_condition, is_true
 from api.names import EXPLANATION, FINISHED, POD_SUSPENDING_PARENT, QUOTA_RESERVED
 from api.workloads import Workload, WorkloadStatus

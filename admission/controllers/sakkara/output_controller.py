@@ -28,9 +28,9 @@ from admission.controllers.watch.caches import InformerView
 from admission.integrations.pod import QueuedPod
 from api.errors import Conflict, Forbidden, Invalid, NotFound
 from api.kube.client import Kube, PatchKind
+from api.kube.informers.store import Change, ChangeType
 from api.kube.reconcile import Reconciler
 from api.kube.resources import CONFIG_MAPS, PODS
-from api.kube.store import Change, ChangeType
 from api.meta import is_true, object_key
 from api.names import EVICTED, FINISHED, SAKKARA_GROUP_ANNOTATION
 from api.sakkara import ConfigMap, read_group

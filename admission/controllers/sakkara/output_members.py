@@ -11,7 +11,7 @@ import msgspec
 from admission.integrations.pod import PodMeta
 from api import names
 from api.meta import object_key, parse_time
-from api.pods import Gate
+from api.pod.pods import Gate
 
 LABELS: Final = (names.SAKKARA_RANK, names.SAKKARA_RETRIES, names.SAKKARA_STATUS)
 

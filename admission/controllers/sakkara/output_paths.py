@@ -14,7 +14,7 @@ from admission.controllers.watch.cluster_view import BY_HOSTNAME
 from admission.controllers.watch.local_copies import Copy
 from admission.engine.ledger.ledger import Ledger
 from api.names import HOSTNAME_LABEL
-from api.pods import Node
+from api.pod.pods import Node
 from api.workloads import Workload
 
 

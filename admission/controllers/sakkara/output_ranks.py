@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import Any, Final
 
-from api.untrusted_text import LONGEST_DATA, read_json
+from api.text.untrusted_text import LONGEST_DATA, read_json
 
 Path = tuple[str, ...]
 

@@ -17,7 +17,7 @@ from admission.controllers.sakkara.output_ranks import Path
 from api import names
 from api.meta import Condition, find_condition, is_true
 from api.names import STOWAGE, FinishedReason
-from api.untrusted_text import read_json
+from api.text.untrusted_text import read_json
 from api.workloads import Workload
 
 STATUS, MESSAGE, PLACEMENT, RANK = "status", "message", "placement", "rank"

@@ -40,7 +40,7 @@ from api.names import (
     PreemptionGateReason,
     WorkloadStateReason,
 )
-from api.quantity import to_texts
+from api.text.quantity import to_texts
 from api.workloads import (
     Admission,
     AdmissionCheckState,

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from api import moves
+from api.annotations import moves
 from api.meta import Condition, find_condition, rfc3339, set_condition
 from api.names import DEFAULT_QUEUE, FIELDS_HONOURED, MANAGED_NAMESPACE, PREEMPTION_CONFIG, FieldsHonouredReason
 from api.queues import USAGE_BASED, ClusterQueue, LocalQueue

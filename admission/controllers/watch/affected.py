@@ -10,11 +10,11 @@ from admission.controllers.watch.cluster_view import BY_CLUSTER_QUEUE, BY_QUEUE,
 from admission.controllers.watch.resources import LimitRange
 from admission.controllers.watch.rounds import Rounds
 from admission.controllers.watch.runtime_classes import RuntimeClass, named
-from api.kube.store import Change, ChangeType
+from api.annotations.moves import KEYS_OF_CLASSES
+from api.kube.informers.store import Change, ChangeType
 from api.meta import is_true
-from api.moves import KEYS_OF_CLASSES
 from api.names import FINISHED, QUOTA_RESERVED
-from api.pods import Node
+from api.pod.pods import Node
 from api.queues import LocalQueue, WorkloadPriorityClass
 from api.workloads import Workload
 

@@ -29,11 +29,10 @@ from admission.controllers.watch.volumes.view import VolumeView
 from admission.feature_gates import DEFAULT_GATES, FeatureGates
 from api.admission_checks import AdmissionCheck
 from api.advance_reservations import AdvanceReservation
-from api.devices import DeviceClass, ResourceClaimTemplate, ResourceSlice
 from api.kube.client import Kube
-from api.kube.informer import Informer
-from api.kube.lazy_informer import LazyInformer
-from api.kube.optional_informer import OptionalInformer
+from api.kube.informers.informer import Informer
+from api.kube.informers.lazy_informer import LazyInformer
+from api.kube.informers.optional_informer import OptionalInformer
 from api.kube.resources import (
     ADMISSION_CHECKS,
     ADVANCE_RESERVATIONS,
@@ -61,15 +60,16 @@ from api.kube.resources import (
     WORKLOAD_PRIORITY_CLASSES,
     WORKLOADS,
 )
-from api.labels import matches
 from api.meta import is_true, object_key
 from api.names import HOSTNAME_LABEL, QUOTA_RESERVED, SAKKARA_TOPOLOGY
-from api.pods import Namespace, Node
+from api.pod.devices import DeviceClass, ResourceClaimTemplate, ResourceSlice
+from api.pod.labels import matches
+from api.pod.pods import Namespace, Node
+from api.pod.volumes import Claim, CsiCapacity, CsiDriver, CsiNode, StorageClass, Volume, read_claim, read_volume
 from api.queues import ClusterQueue, Cohort, LocalQueue, WorkloadPriorityClass
 from api.reading import read_workload
 from api.sakkara import TOPOLOGY_NAMESPACE, ConfigMap
 from api.topology import ResourceFlavor, Topology
-from api.volumes import Claim, CsiCapacity, CsiDriver, CsiNode, StorageClass, Volume, read_claim, read_volume
 from api.workloads import Workload
 
 T = TypeVar("T")

@@ -34,10 +34,10 @@ from admission.engine.scheduler_state import SchedulerState
 from api.advance_reservations import AdvanceReservation
 from api.elastic import cluster_queue_name
 from api.errors import InvalidObject
-from api.kube.store import Change, ChangeType
+from api.kube.informers.store import Change, ChangeType
 from api.meta import is_true, object_key
 from api.names import ELASTIC_QUOTA_LABEL, FINISHED, QUOTA_RESERVED
-from api.pods import Namespace, Node
+from api.pod.pods import Namespace, Node
 from api.queues import ClusterQueue, Cohort
 from api.topology import ResourceFlavor, Topology
 from api.workloads import Workload

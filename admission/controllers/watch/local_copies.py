@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Protocol, TypeVar
 
-from api.kube.store import Change
+from api.kube.informers.store import Change
 
 T = TypeVar("T")
 

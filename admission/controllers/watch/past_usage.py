@@ -21,10 +21,10 @@ from admission.engine.cycle.held_capacity import held_beside_quota
 from admission.engine.queue.past_usage import LARGEST, UsageRecord
 from admission.engine.scheduler_state import SchedulerState
 from api.errors import InvalidObject, InvalidQuantity
-from api.kube.store import Change, ChangeType
+from api.kube.informers.store import Change, ChangeType
 from api.meta import parse_time, rfc3339
-from api.quantity import CPU, parse, to_precise_text
 from api.queues import LocalQueue
+from api.text.quantity import CPU, parse, to_precise_text
 
 log = logging.getLogger(__name__)
 

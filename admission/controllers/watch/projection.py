@@ -19,7 +19,7 @@ from cachetools import LRUCache
 
 from admission.engine.convert import convert_nodes
 from admission.engine.model import BoundPod, PodFacts, PodTerm
-from api.pods import Meta, Node, NodeSpec, NodeStatus, Pod, ResizedPod, StatusCondition
+from api.pod.pods import Meta, Node, NodeSpec, NodeStatus, Pod, ResizedPod, StatusCondition
 
 # Bounds the caches of distinct parts in use; a miss only costs memory.
 _SHAPES: Final = 4096

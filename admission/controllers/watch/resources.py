@@ -16,9 +16,9 @@ import msgspec
 
 from admission.controllers.state.conditions import INVALID_RESOURCES, OUTSIDE_LIMIT_RANGE
 from admission.controllers.watch.runtime_classes import RuntimeClass, overhead_of, scheduled
-from api import pods
-from api.pod_requests import container_sum, effective_requests, pod_level_requests
-from api.quantity import parse_list, to_texts
+from api.pod import pods
+from api.pod.pod_requests import container_sum, effective_requests, pod_level_requests
+from api.text.quantity import parse_list, to_texts
 from api.workloads import Workload
 
 Amounts = Mapping[str, int]

@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from admission.engine.reasons import Reason
-from api import pods
+from api.pod import pods
 from api.workloads import Workload
 
 

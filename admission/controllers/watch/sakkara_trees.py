@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Protocol, TypeVar
 
 from admission.engine.listed import listed
-from api.kube.store import Change, ChangeType
+from api.kube.informers.store import Change, ChangeType
 from api.meta import ObjectMeta
 from api.names import HOSTNAME_LABEL, SAKKARA_QUEUE
 from api.sakkara import TREE, ConfigMap, SakkaraTopology, read_topology

@@ -23,12 +23,12 @@ import msgspec
 
 from admission.engine.model import BoundPod
 from api.errors import InvalidObject
-from api.kube.store import Change, ChangeType
+from api.kube.informers.store import Change, ChangeType
 from api.meta import is_true
 from api.names import FINISHED, QUOTA_RESERVED
-from api.pod_requests import effective_requests
-from api.pods import pod_spec
-from api.quantity import PODS, parse_list
+from api.pod.pod_requests import effective_requests
+from api.pod.pods import pod_spec
+from api.text.quantity import PODS, parse_list
 from api.workloads import Workload
 
 

@@ -22,12 +22,12 @@ from admission.engine.decision import Admit
 from admission.engine.moves.plans import Move
 from api import backfill
 from api.errors import Conflict, NotFound, ServerError, Unreachable
-from api.kube import tracing
 from api.kube.client import Kube
 from api.kube.events import EventRecorder, ref_to
 from api.kube.resources import WORKLOADS
 from api.meta import find_condition, is_true, parse_time
 from api.names import ADMITTED, EVICTED, FINISHED, MINIMUM_RUN_TIME, MOVABLE, MOVE_COST, QUOTA_RESERVED
+from api.process import tracing
 from api.workloads import Admission, Workload, WorkloadStatus
 
 log = logging.getLogger(__name__)

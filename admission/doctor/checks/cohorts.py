@@ -13,7 +13,7 @@ from admission.doctor.view import Obj, View, allocatable, condition, is_made, na
 from api.errors import InvalidQuantity
 from api.kube.resources import CLUSTER_QUEUES, COHORTS, NODES, RESOURCE_FLAVORS
 from api.names import ACTIVE
-from api.quantity import to_int, to_text
+from api.text.quantity import to_int, to_text
 
 _DEEPEST: Final = 64
 

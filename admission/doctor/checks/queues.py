@@ -10,7 +10,7 @@ from typing import Final
 from admission.doctor.finding import Check, Finding
 from admission.doctor.view import Obj, View, allocatable, flavor_quotas, name_of, namespace_of, spec_of
 from api.kube.resources import CLUSTER_QUEUES, LOCAL_QUEUES, NODES, RESOURCE_FLAVORS
-from api.quantity import to_text
+from api.text.quantity import to_text
 
 
 def _without_flavors(view: View) -> Iterator[Finding]:

@@ -15,9 +15,9 @@ from admission.doctor.finding import Check, Finding
 from admission.doctor.view import Obj, View, is_made, name_of, spec_of
 from admission.engine.listed import listed
 from api.errors import InvalidQuantity
-from api.kube.environment import BAD_SETTINGS
 from api.kube.resources import CLUSTER_QUEUES, COHORTS, CONFIG_MAPS, DEPLOYMENTS, NODES, RESOURCE_FLAVORS
-from api.quantity import to_int, to_text
+from api.process.environment import BAD_SETTINGS
+from api.text.quantity import to_int, to_text
 
 _FAR: Final = 2
 """A quota of more than so many times what the nodes have is taken for a mistake by itself."""

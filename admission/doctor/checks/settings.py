@@ -18,10 +18,10 @@ from admission.doctor.view import CONTROLLER, WEBHOOK, View, name_of, spec_of
 from admission.engine.listed import listed
 from admission.settings import AdmissionSettings
 from api.errors import InvalidObject
-from api.kube.environment import BAD_SETTINGS, faults, from_map
 from api.kube.resources import CONFIG_MAPS, DEPLOYMENTS, RESOURCE_FLAVORS, TOPOLOGIES
-from api.manifests import parsed
-from api.untrusted_text import bounded
+from api.process.environment import BAD_SETTINGS, faults, from_map
+from api.text.manifests import parsed
+from api.text.untrusted_text import bounded
 
 _FILE: Final = "admission.yaml"
 _PREFIX: Final = "STOWAGE_"

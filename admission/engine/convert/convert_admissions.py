@@ -10,12 +10,8 @@ from collections.abc import Mapping
 from admission.engine import model
 from admission.engine.convert.conversion_errors import within
 from admission.engine.topology.assignment_parts import first_pods
-from api import (
-    assignment,
-    quantity,
-    topology_assignment,
-    workloads,
-)
+from api import assignment, topology_assignment, workloads
+from api.text import quantity
 
 
 def from_status(

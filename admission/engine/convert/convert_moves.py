@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Final
 
 from admission.engine import model
-from api import moves
+from api.annotations import moves
 from api.meta import find_condition, parse_time
 from api.names import MOVING, MovingReason
 from api.workloads import Workload, WorkloadStatus

@@ -6,19 +6,17 @@ from functools import lru_cache
 
 from admission.engine import model
 from admission.engine.convert.conversion_errors import about, within
-from api import (
-    pods,
-    quantity,
-)
-from api.exclusive import exclusive
 from api.names import (
     PODSET_LABEL,
     TOPOLOGY_PODSET,
     TOPOLOGY_WORKLOAD,
     WORKLOAD_SLICE_NAME,
 )
-from api.pod_requests import effective_requests, resized
-from api.pod_terms import pod_facts
+from api.pod import pods
+from api.pod.exclusive import exclusive
+from api.pod.pod_requests import effective_requests, resized
+from api.pod.pod_terms import pod_facts
+from api.text import quantity
 
 
 def node(given: pods.Node) -> model.Node:

@@ -8,12 +8,8 @@ from typing import Any
 from admission.engine import model
 from admission.engine.convert.conversion_errors import about, structs, within
 from admission.engine.convert.convert_moves import terms_of_queue
-from api import (
-    pods,
-    quantity,
-    queues,
-    topology,
-)
+from api import queues, topology
+from api.annotations.spare_hosts import level_above_host, parse_spare_hosts_of_flavor
 from api.errors import InvalidObject
 from api.names import (
     BACKFILL,
@@ -26,7 +22,8 @@ from api.names import (
     SPARE_HOSTS,
     SPARE_HOSTS_QUEUE,
 )
-from api.spare_hosts import level_above_host, parse_spare_hosts_of_flavor
+from api.pod import pods
+from api.text import quantity
 
 _NONE: Mapping[str, int] = {}
 

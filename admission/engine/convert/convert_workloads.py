@@ -20,17 +20,10 @@ from admission.engine.convert.convert_admissions import from_status
 from admission.engine.convert.convert_moves import terms_of_workload
 from admission.engine.convert.convert_queues import profile_of
 from admission.engine.quota.charging import PLAIN, ResourceRules
-from api import (
-    backfill,
-    constraints,
-    pods,
-    quantity,
-    topology_request,
-    untrusted_text,
-    workloads,
-)
+from api import backfill, topology_request, workloads
+from api.annotations import constraints
+from api.annotations.requests import parse_int32
 from api.errors import InvalidObject
-from api.exclusive import exclusive
 from api.meta import find_condition, is_true, object_key, parse_time
 from api.names import (
     ADMITTED,
@@ -48,9 +41,11 @@ from api.names import (
     SAKKARA_GROUP_ANNOTATION,
     EvictedReason,
 )
-from api.pod_requests import effective_requests
-from api.pod_terms import pod_facts, sorted_labels, with_spread
-from api.requests import parse_int32
+from api.pod import pods
+from api.pod.exclusive import exclusive
+from api.pod.pod_requests import effective_requests
+from api.pod.pod_terms import pod_facts, sorted_labels, with_spread
+from api.text import quantity, untrusted_text
 
 # After these evictions a workload queues from the time of its eviction; otherwise from its creation (lifecycle.md 3.6).
 _REQUEUED_FROM_EVICTION = (EvictedReason.PODS_READY_TIMEOUT, EvictedReason.ADMISSION_CHECK)

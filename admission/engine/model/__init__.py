@@ -46,13 +46,13 @@ from admission.engine.model.topology import (
     TopologyRequest,
 )
 from admission.engine.model.workloads import Admission, Gang, PodSet, PodSetAdmission, Workload
-from api.exclusive import DISK, HOST_ADDRESS, HOST_PORT, node_has
-from api.exclusive import PREFIXES as EXCLUSIVE_PREFIXES
 from api.names import HOSTNAME_LABEL
-from api.pod_terms import Labels, PodFacts, PodTerm, SpreadTerm
-from api.pods import NodeSelectorRequirement, NodeSelectorTerm, PreferredTerm, Taint, Toleration
-from api.quantity import CPU, LARGEST, PODS, to_text
+from api.pod.exclusive import DISK, HOST_ADDRESS, HOST_PORT, node_has
+from api.pod.exclusive import PREFIXES as EXCLUSIVE_PREFIXES
+from api.pod.pod_terms import Labels, PodFacts, PodTerm, SpreadTerm
+from api.pod.pods import NodeSelectorRequirement, NodeSelectorTerm, PreferredTerm, Taint, Toleration
 from api.queues import QueueingStrategy, StopPolicy
+from api.text.quantity import CPU, LARGEST, PODS, to_text
 
 __all__ = [
     "AUTO_LEVEL",

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from api.pods import Taint
+from api.pod.pods import Taint
 
 RESERVED_EFFECT: Final = "Reserved"
 """The effect of the taint that marks a reserved node. The API server knows no such effect, so no node can have it of itself,

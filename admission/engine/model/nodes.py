@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from api.pod_terms import PodFacts
-from api.pods import Taint
+from api.pod.pod_terms import PodFacts
+from api.pod.pods import Taint
 
 Amounts = Mapping[str, int]
 """Integer amount by resource name: cpu in milli-units, everything else in its base unit."""
@@ -29,7 +29,7 @@ class BoundPod:
     """A pod that occupies a node (bound, not terminated).
 
     `workload` is the key of the Workload that the pod names. `exclusive` is what only one pod per node can have
-    (api.exclusive). `facts` is what terms of other pods can match; None means unknown, and no term counts the pod.
+    (api.pod.exclusive). `facts` is what terms of other pods can match; None means unknown, and no term counts the pod.
     `charged` is what the pod counts in quota if that differs from its requests (resources excluded or transformed), else None.
     """
 

@@ -7,7 +7,7 @@ from enum import StrEnum
 
 from admission.engine.model.topology import Assignment, Profile
 from admission.engine.model.workloads import PodSet
-from api.pod_terms import PodFacts
+from api.pod.pod_terms import PodFacts
 
 
 class Counting(StrEnum):

@@ -9,7 +9,7 @@ from admission.engine.model.advance_reservations import AdvanceReservation
 from admission.engine.model.moves import NO_TERMS, MoveTerms
 from admission.engine.model.nodes import Amounts
 from admission.engine.model.topology import Profile
-from api.pods import Taint, Toleration
+from api.pod.pods import Taint, Toleration
 from api.queues import QueueingStrategy, StopPolicy
 
 FlavorResource = tuple[str, str]

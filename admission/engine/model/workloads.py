@@ -9,8 +9,8 @@ from admission.engine.model.moves import NO_TERMS, MoveTerms
 from admission.engine.model.nodes import Amounts
 from admission.engine.model.queues import FlavorResource
 from admission.engine.model.topology import Assignment, Profile, TopologyRequest
-from api.pod_terms import Labels, PodFacts
-from api.pods import NodeSelectorTerm, PreferredTerm, Toleration
+from api.pod.pod_terms import Labels, PodFacts
+from api.pod.pods import NodeSelectorTerm, PreferredTerm, Toleration
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,11 +18,11 @@ class PodSet:
     """Pods with equal requests. `requests` are those of a single pod, without `pods`; `affinity` is None without affinity.
 
     `charged` is what a pod counts in quota if that differs from its requests (resources excluded or transformed), else None.
-    `exclusive` is what only one pod per node can have (api.exclusive). `volumes` has, for each volume that some nodes cannot
-    reach, the node terms of which one must match; `gathered` has the topology keys of which one domain each must hold all pods,
-    because they share a volume that is chosen later. `labels` are those of the template. `facts` describes the pods to other
-    pods' terms if they have terms themselves, else None. `reservations` names the advance reservations whose nodes the pods may
-    use now, None for all of them; advance_reservations.py sets it in each request.
+    `exclusive` is what only one pod per node can have (api.pod.exclusive). `volumes` has, for each volume that some nodes
+    cannot reach, the node terms of which one must match; `gathered` has the topology keys of which one domain each must hold
+    all pods, because they share a volume that is chosen later. `labels` are those of the template. `facts` describes the pods
+    to other pods' terms if they have terms themselves, else None. `reservations` names the advance reservations whose nodes the
+    pods may use now, None for all of them; advance_reservations.py sets it in each request.
     """
 
     name: str

@@ -13,10 +13,10 @@ from admission.integrations.base import Job
 from admission.integrations.entries import MOST_PODS, DeclaredPodSet, name_of
 from admission.integrations.paths import Location, value_at, written
 from api import names
+from api.annotations.requests import parse_int32
 from api.errors import InvalidObject
 from api.job_kinds import PodSetRule
 from api.kube.resources import Resource
-from api.requests import parse_int32
 
 _LONGEST: Final = 256
 _PATH: Final = re.compile(r"template((\.[A-Za-z_][A-Za-z0-9_-]*)|(\[[0-9]{1,4}\]))*")

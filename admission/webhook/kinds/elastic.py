@@ -12,7 +12,7 @@ from typing import Any, Final
 from admission.webhook.rules.fields import Errors, FieldPath, forbidden, invalid
 from admission.webhook.rules.formats import label_name, not_negative
 from admission.webhook.rules.lookups import Lookups
-from api.quantity import parse
+from api.text.quantity import parse
 
 Wire = Mapping[str, Any]
 

@@ -11,8 +11,8 @@ from typing import Any, Final
 
 from admission.webhook.rules.fields import Errors, FieldPath, duplicate, forbidden, invalid, required
 from admission.webhook.rules.formats import label_name, labels, subdomain, taints, tolerations
+from api.annotations.spare_hosts import level_above_host, parse_spare_hosts_of_flavor
 from api.names import HOSTNAME_LABEL, SPARE_HOSTS, SPARE_HOSTS_QUEUE
-from api.spare_hosts import level_above_host, parse_spare_hosts_of_flavor
 
 Wire = Mapping[str, Any]
 

@@ -12,7 +12,7 @@ from admission.webhook.rules.jobs import Job, ReviewedKind, annotations_of, elas
 from admission.webhook.rules.review_rules import ReviewRules
 from admission.webhook.rules.template import Template
 from api import names
-from api.requests import parse_bool
+from api.annotations.requests import parse_bool
 
 _SPEC: Final = FieldPath("spec")
 _MINIMUM: Final = FieldPath("metadata").child("annotations").key(names.MIN_PARALLELISM)

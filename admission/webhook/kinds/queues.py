@@ -14,7 +14,7 @@ from admission.webhook.rules.formats import label_name, label_selector, not_nega
 from admission.webhook.rules.placement_annotations import backfill, moves_of_queue, profile
 from admission.webhook.rules.review_rules import ReviewRules
 from api.errors import InvalidQuantity
-from api.quantity import parse
+from api.text.quantity import parse
 
 Wire = Mapping[str, Any]
 

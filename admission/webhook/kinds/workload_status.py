@@ -25,7 +25,7 @@ from admission.webhook.rules.jobs import annotations_of
 from admission.webhook.rules.review_rules import ReviewRules
 from api import names
 from api.errors import InvalidQuantity
-from api.quantity import to_int
+from api.text.quantity import to_int
 
 Wire = Mapping[str, Any]
 

@@ -28,8 +28,9 @@ from admission.webhook.rules.jobs import annotations_of
 from admission.webhook.rules.placement_annotations import fault_error, profile
 from admission.webhook.rules.pods import template_faults, template_resources
 from admission.webhook.rules.review_rules import ReviewRules
-from api import constraints, names
-from api.requests import parse_int32
+from api import names
+from api.annotations import constraints
+from api.annotations.requests import parse_int32
 
 Wire = Mapping[str, Any]
 

@@ -4,7 +4,7 @@ Two rules go beyond Kueue's, for the older annotations (`require-topology`, `pre
 object may not have both, and a level must be one of the queue's flavors, once those are known. For the current annotations
 (`podset-required-topology` and its siblings) placement checks the level, as in Kueue: the workload waits with a reason.
 
-Pure. api/requests.py parses the annotations; the job kinds give the pod counts.
+Pure. api/annotations/requests.py parses the annotations; the job kinds give the pod counts.
 """
 
 from __future__ import annotations
@@ -17,7 +17,14 @@ from admission.webhook.rules.fields import OMIT, Errors, FieldError, FieldPath, 
 from admission.webhook.rules.formats import label_name
 from admission.webhook.rules.template import Annotations, Template
 from api import names
-from api.requests import FIRST_FORMS, MAX_LAYERS, effective_annotations, parse_bool, parse_int32, parse_layers
+from api.annotations.requests import (
+    FIRST_FORMS,
+    MAX_LAYERS,
+    effective_annotations,
+    parse_bool,
+    parse_int32,
+    parse_layers,
+)
 from api.topology_request import SliceConstraint
 
 _CURRENT: Final = (names.REQUIRED_TOPOLOGY, names.PREFERRED_TOPOLOGY, names.UNCONSTRAINED_TOPOLOGY)

@@ -35,9 +35,9 @@ from admission.webhook.rules.lookups import Lookups
 from admission.webhook.rules.review_rules import ReviewRules
 from admission.webhook.rules.template import Template
 from api import names
-from api.labels import matches
+from api.annotations.requests import asks_for_topology
 from api.meta import object_key
-from api.requests import asks_for_topology
+from api.pod.labels import matches
 
 DEFAULT_CLASS: Final = "default"
 

@@ -13,7 +13,7 @@ from admission.integrations.paths import value_at
 from admission.webhook.rules.annotations import QueueLevels
 from admission.webhook.rules.fields import Errors, FieldPath, invalid
 from admission.webhook.rules.template import Template
-from api.requests import asks_for_topology
+from api.annotations.requests import asks_for_topology
 
 
 def validate(job: Mapping[str, Any], templates: Sequence[Template], levels: QueueLevels | None) -> Errors:

@@ -13,7 +13,7 @@ from enum import Enum, StrEnum
 from typing import Any, Final
 
 from api.errors import InvalidQuantity
-from api.quantity import parse
+from api.text.quantity import parse
 
 IMMUTABLE: Final = "field is immutable"
 

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from admission.webhook.rules.fields import Errors, FieldPath, forbidden, invalid, not_supported, required, too_long
 from api.errors import InvalidQuantity
-from api.quantity import parse
+from api.text.quantity import parse
 
 _SUBDOMAIN = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*"
 _NAME = r"([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]"

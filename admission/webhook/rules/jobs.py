@@ -23,7 +23,7 @@ from admission.webhook.rules.lookups import Lookups
 from admission.webhook.rules.review_rules import ReviewRules
 from admission.webhook.rules.template import Template
 from api import names
-from api.requests import effective_annotations, parse_int32
+from api.annotations.requests import effective_annotations, parse_int32
 
 Job = dict[str, Any]
 

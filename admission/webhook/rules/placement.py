@@ -15,7 +15,7 @@ from admission.webhook.rules.fields import Errors, FieldPath, forbidden
 from admission.webhook.rules.jobs import annotations_of
 from admission.webhook.rules.review_rules import ReviewRules
 from api import names
-from api.requests import asks_for_topology, effective_annotations
+from api.annotations.requests import asks_for_topology, effective_annotations
 
 _METADATA: Final = FieldPath("metadata")
 _ANNOTATIONS: Final = _METADATA.child("annotations")

@@ -1,10 +1,10 @@
 """Validates Stowage's own annotations: placement constraints, relaxation, spare hosts, placement profile, backfill, moves.
 
 Constraints, relaxation and spare hosts may be set on a job (for each of its pod sets) or on a pod template, which takes
-precedence. api/constraints.py and api/requests.py parse them; this module checks combinations: a placement group is placed as a
-whole, so constraints of one of its pod sets are refused; only a required level can be relaxed; spare hosts need a topology
-request. Placement checks that the levels exist; otherwise the workload waits, with the existing levels in its reason. Pure;
-jobs.py and queues.py call it.
+precedence. api/annotations/constraints.py and api/annotations/requests.py parse them; this module checks combinations: a
+placement group is placed as a whole, so constraints of one of its pod sets are refused; only a required level can be relaxed;
+spare hosts need a topology request. Placement checks that the levels exist; otherwise the workload waits, with the existing
+levels in its reason. Pure; jobs.py and queues.py call it.
 """
 
 from __future__ import annotations
@@ -14,10 +14,11 @@ from typing import Final
 
 from admission.webhook.rules.fields import Errors, FieldError, FieldPath, forbidden, invalid, not_supported
 from admission.webhook.rules.template import Annotations, Template
-from api import constraints, moves, names
-from api.constraints import InvalidConstraint
+from api import names
+from api.annotations import constraints, moves
+from api.annotations.constraints import InvalidConstraint
+from api.annotations.requests import asks_for_topology, effective_annotations, parse_period, parse_spare_hosts
 from api.errors import InvalidObject
-from api.requests import asks_for_topology, effective_annotations, parse_period, parse_spare_hosts
 
 _CONSTRAINTS, _RELAX, _SPARES = names.PLACEMENT_CONSTRAINTS, names.RELAX_TOPOLOGY_AFTER, names.SPARE_HOSTS
 _YES_OR_NO: Final = ("false", "true")

@@ -14,8 +14,8 @@ import msgspec
 
 from admission.webhook.rules.fields import OMIT, Errors, FieldPath, invalid
 from admission.webhook.rules.formats import not_negative
-from api.pods import pod_spec
-from api.quantity import PODS
+from api.pod.pods import pod_spec
+from api.text.quantity import PODS
 
 Wire = Mapping[str, Any]
 

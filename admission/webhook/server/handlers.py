@@ -20,9 +20,9 @@ from admission.webhook.rules.lookups import Lookups
 from admission.webhook.rules.review_rules import ReviewRules
 from admission.webhook.server.conversion import converted
 from admission.webhook.server.review import UNREADABLE, BadReview, decode, review
-from api.kube import tracing
-from api.kube.access import Permissions
-from api.kube.identities import Subject
+from api.process import tracing
+from api.process.access import Permissions
+from api.process.identities import Subject
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 
-from api.pod_requests import effective_requests
-from api.pods import Node, NodeSelectorRequirement, NodeSelectorTerm, PodSpec, Taint, Toleration
-from api.quantity import PODS, Resources, parse_list
+from api.pod.pod_requests import effective_requests
+from api.pod.pods import Node, NodeSelectorRequirement, NodeSelectorTerm, PodSpec, Taint, Toleration
+from api.text.quantity import PODS, Resources, parse_list
 
 _UNSCHEDULABLE = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
 _KEEPS_OUT = ("NoSchedule", "NoExecute")

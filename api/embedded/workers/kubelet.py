@@ -11,13 +11,13 @@ from collections.abc import Iterable
 from datetime import datetime
 from typing import ClassVar
 
-from api.duration import seconds
 from api.embedded.status import Obj
 from api.embedded.store import DeleteOptions, ObjectStorage
 from api.embedded.table import StoreEvent
 from api.embedded.workers.base import Worker, holds
 from api.kube.resources import NODES, PODS, Resource
 from api.names import MANAGED_FINALIZER
+from api.text.duration import seconds
 
 RUN_FOR, EXIT_CODE, DOWN = "stowage.test/run-for", "stowage.test/exit-code", "stowage.test/node-down"
 _SIZE = {"cpu": "32", "memory": "256Gi", "pods": "110"}

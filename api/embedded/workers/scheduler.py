@@ -17,8 +17,8 @@ from api.embedded.table import StoreEvent
 from api.embedded.workers.base import Worker
 from api.embedded.workers.fitting import allocatable, named_nodes, refusal, requests, shortage, unschedulable
 from api.kube.resources import NODES, PODS, Resource
-from api.pods import Node, Pod
-from api.quantity import Resources
+from api.pod.pods import Node, Pod
+from api.text.quantity import Resources
 
 NAME = "default-scheduler"
 

@@ -12,7 +12,7 @@ from api.embedded.status import Obj
 from api.embedded.table import StoreEvent
 from api.embedded.workers.base import Worker
 from api.kube.resources import CLAIMS, PODS, VOLUMES, Resource
-from api.volumes import BIND_COMPLETED
+from api.pod.volumes import BIND_COMPLETED
 
 
 class VolumeBinder(Worker):

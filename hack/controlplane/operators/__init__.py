@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from api.manifests import read
+from api.text.manifests import read
 from hack.controlplane import manifests
 from hack.controlplane.api import Api
 from hack.controlplane.build import Recipe

@@ -11,7 +11,7 @@ from admission.controllers.report.decision_log import DecisionLog
 from admission.engine.decision import Admit, Decision, Evict, Preempt, PreemptionReason, Reject, Victim, Wait
 from admission.engine.model import Admission, Assignment, DomainCount, PodSetAdmission
 from admission.engine.reasons import Reason
-from api.kube.logs import facts
+from api.process.logs import facts
 from tests.builders import workload
 
 

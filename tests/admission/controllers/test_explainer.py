@@ -23,7 +23,7 @@ from admission.engine.explain.wording import NEVER, headline
 from api.errors import NotLeader
 from api.kube.client import Kube
 from api.kube.events import EventRecorder
-from api.kube.informer import Informer
+from api.kube.informers.informer import Informer
 from api.kube.resources import EVENTS, WORKLOADS
 from api.meta import Condition, find_condition
 from api.names import EXPLANATION

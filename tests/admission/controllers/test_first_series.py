@@ -7,8 +7,8 @@ from prometheus_client import generate_latest
 from admission import metrics
 from admission.controllers.report import first_series
 from admission.engine.moves.plans import NoPlanReason
+from api.kube.informers.store import Change, ChangeType
 from api.kube.owned_series import OwnerKind, keep_only
-from api.kube.store import Change, ChangeType
 from api.queues import ClusterQueue
 
 QUEUE = ClusterQueue.from_wire({"metadata": {"name": "first-series"}, "spec": {}})

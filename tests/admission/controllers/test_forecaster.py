@@ -22,7 +22,7 @@ from admission.engine.model import Flavor
 from admission.world.workload_facts import expected_start
 from api.kube.client import Kube, PatchKind
 from api.kube.events import EventRecorder
-from api.kube.informer import Informer
+from api.kube.informers.informer import Informer
 from api.kube.resources import WORKLOADS
 from api.meta import Condition, find_condition, is_true, rfc3339
 from api.names import EXPECTED_START, QUOTA_RESERVED

@@ -17,7 +17,7 @@ from admission.engine.model import ClusterQueue as Spec
 from admission.engine.model import FlavorQuotas, Quota, ResourceGroup
 from admission.engine.queue.pending_counts import PendingCounts
 from admission.engine.quota.tree import QuotaTree
-from api.kube.store import Change, ChangeType
+from api.kube.informers.store import Change, ChangeType
 from api.queues import ClusterQueue, LocalQueue
 from tests.builders import condition, workload
 

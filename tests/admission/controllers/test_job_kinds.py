@@ -20,7 +20,7 @@ from admission.integrations.pod import QueuedPodReader
 from admission.integrations.registry import KINDS
 from api.errors import NotFound
 from api.job_kinds import JobKind
-from api.kube.informer import Informer
+from api.kube.informers.informer import Informer
 from api.kube.resources import CRDS, JOB_KINDS, PODS, WORKLOADS
 from api.meta import find_condition
 from api.names import QUEUE_NAME_LABEL

@@ -13,7 +13,7 @@ from admission.controllers.watch.cluster_view import Views
 from admission.controllers.watch.projection import ProjectedMeta, ProjectedPod
 from admission.engine.model import ObjectRemoved, RemovedKind
 from api.assignment import encode
-from api.kube.store import Store
+from api.kube.informers.store import Store
 from api.names import ELASTIC_JOB, HOSTNAME_LABEL, REPLACEMENT_FOR, WORKLOAD_SLICE_NAME
 from api.workloads import Workload
 from tests.admission.engine.cycle.test_kept_places import bound, shrunk

@@ -12,7 +12,7 @@ from prometheus_client import REGISTRY
 from admission.controllers.report.lifecycle_metrics import LifecycleMetrics, living
 from admission.controllers.watch.cluster_view import ClusterView
 from api.kube import owned_series
-from api.kube.store import Change, ChangeType, Store
+from api.kube.informers.store import Change, ChangeType, Store
 from api.meta import rfc3339
 from api.queues import ClusterQueue, Cohort, LocalQueue
 from api.workloads import Workload

@@ -11,7 +11,7 @@ from admission.controllers.watch.cluster_view import Views
 from admission.engine.decision import Admit
 from admission.engine.model import ObjectRemoved, RemovedKind, TopologyRequest
 from api.assignment import encode
-from api.kube.store import Store
+from api.kube.informers.store import Store
 from api.names import HOSTNAME_LABEL
 from api.workloads import Workload
 from tests.admission.engine.builders import workload

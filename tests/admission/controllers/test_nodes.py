@@ -18,7 +18,7 @@ from api.kube.client import Kube
 from api.kube.events import EventRecorder
 from api.kube.resources import PODS
 from api.names import HOSTNAME_LABEL
-from api.pods import Pod, PodSpec
+from api.pod.pods import Pod, PodSpec
 from tests.admission.controllers.full_node import RELEASED, RESERVED, FullNode
 from tests.builders import NOW, pod
 

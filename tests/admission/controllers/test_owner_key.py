@@ -9,7 +9,7 @@ import pytest
 
 from admission.controllers.watch.caches import BY_JOB, file_owned, owner_key
 from api.kube import turns
-from api.kube.store import Store
+from api.kube.informers.store import Store
 from api.workloads import Workload
 from tests.builders import workload
 

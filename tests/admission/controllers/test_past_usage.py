@@ -18,11 +18,11 @@ from admission.engine.queue.past_usage import PastUsage, UsageRecord, UsageRules
 from admission.engine.queue.queues import PendingQueues
 from admission.engine.scheduler_state import SchedulerState
 from api.kube.client import Kube
+from api.kube.informers.store import Store
 from api.kube.resources import CLUSTER_QUEUES, LOCAL_QUEUES
-from api.kube.store import Store
 from api.names import API_VERSION
-from api.quantity import to_precise_text
 from api.queues import LocalQueue
+from api.text.quantity import to_precise_text
 from tests.admission.controllers.installed_server import installed
 from tests.admission.engine.builders import queue, workload
 from tests.scenarios.site import eventually

@@ -12,8 +12,8 @@ from admission.engine.convert import convert_nodes
 from admission.engine.model import BoundPod
 from api.errors import InvalidObject
 from api.kube.decode import DECODE_ERRORS, identity, undecodable
-from api.pod_terms import PodFacts
-from api.pods import Node, Taint
+from api.pod.pod_terms import PodFacts
+from api.pod.pods import Node, Taint
 from tests.builders import pod_template
 
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from admission.controllers.report.queue_totals import QueueTotals, QueueTotalsIndex, nominal_quotas, usage
-from api.kube.store import Change, ChangeType
+from api.kube.informers.store import Change, ChangeType
 from api.queues import ClusterQueue
 from api.workloads import Workload
 from tests.builders import condition, workload

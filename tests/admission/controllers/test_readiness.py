@@ -6,7 +6,7 @@ from typing import Any, cast
 
 from admission.controllers.decide.readiness import Readiness
 from admission.controllers.watch.cluster_view import ClusterView
-from api.kube.store import Change, ChangeType
+from api.kube.informers.store import Change, ChangeType
 from api.workloads import Workload
 from tests.builders import condition, workload
 

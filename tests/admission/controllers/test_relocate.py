@@ -18,7 +18,7 @@ from admission.engine.convert import convert_admissions
 from admission.engine.moves.plans import Move
 from api.kube.client import Kube, PatchKind
 from api.kube.events import EventRecorder
-from api.kube.informer import Informer
+from api.kube.informers.informer import Informer
 from api.kube.resources import WORKLOADS
 from api.meta import is_true
 from api.names import EVICTED, FINISHED, HOSTNAME_LABEL, LAST_CHECKPOINT, MOVABLE, MOVING

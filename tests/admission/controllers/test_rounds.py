@@ -27,7 +27,7 @@ from api.kube.resources import (
     WORKLOADS,
 )
 from api.names import HOSTNAME_LABEL, SAKKARA_TOPOLOGY
-from api.pods import Node
+from api.pod.pods import Node
 from api.queues import ClusterQueue
 from api.sakkara import TOPOLOGY_NAMESPACE, label_of_level
 from tests.admission.controllers.full_node import FullNode

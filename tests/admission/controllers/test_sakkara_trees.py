@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from admission.controllers.watch.sakkara_trees import Trees, TreesChanged
 from admission.world.objects import Objects
 from admission.world.world import World
+from api.kube.informers.store import Store
 from api.kube.resources import CONFIG_MAPS, NODES, RESOURCE_FLAVORS
-from api.kube.store import Store
 from api.names import HOSTNAME_LABEL, SAKKARA_QUEUE, SAKKARA_TOPOLOGY
-from api.pods import Meta, Node
+from api.pod.pods import Meta, Node
 from api.sakkara import ConfigMap, MapMeta, label_of_level
 
 RACK = label_of_level("tree", "rack")

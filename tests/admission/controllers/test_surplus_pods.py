@@ -19,8 +19,8 @@ from api.embedded.patch import merge_patch
 from api.errors import NotFound
 from api.kube.client import Kube
 from api.kube.events import EventRecorder
+from api.kube.informers.store import Store
 from api.kube.resources import PODS, Resource
-from api.kube.store import Store
 from api.meta import Condition, find_condition, rfc3339
 from api.names import BEYOND_ADMISSION
 from api.workloads import Workload

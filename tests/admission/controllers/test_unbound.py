@@ -14,8 +14,8 @@ from admission.controllers.write.evictor import Evictor
 from api.embedded.patch import merge_patch
 from api.kube.client import Kube
 from api.kube.events import EventRecorder
-from api.kube.informer import Informer
-from api.kube.store import Store
+from api.kube.informers.informer import Informer
+from api.kube.informers.store import Store
 from api.meta import Condition, find_condition
 from api.names import IS_GROUP_WORKLOAD, UNSCHEDULABLE, WORKLOAD_ANNOTATION
 from api.workloads import Workload

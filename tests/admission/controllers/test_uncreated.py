@@ -21,9 +21,9 @@ from api.embedded.patch import merge_patch
 from api.errors import NotFound
 from api.kube.client import Kube
 from api.kube.events import EventRecorder
-from api.kube.informer import Informer
+from api.kube.informers.informer import Informer
+from api.kube.informers.store import Store
 from api.kube.resources import Resource
-from api.kube.store import Store
 from api.meta import Condition, find_condition, parse_time, rfc3339
 from api.names import NOT_CREATED, REQUEUED
 from api.workloads import Workload, WorkloadStatus

@@ -18,7 +18,7 @@ from admission.controllers.write.status import legacy_reasons, written_reason
 from admission.engine.reasons import Reason
 from api.kube.client import Kube, PatchKind
 from api.kube.events import EventRecorder
-from api.kube.informer import Informer
+from api.kube.informers.informer import Informer
 from api.kube.resources import WORKLOADS
 from api.meta import find_condition
 from api.names import QUOTA_RESERVED

@@ -21,8 +21,6 @@ from admission.dashboard.server import Authenticate, DashboardServer, plain_list
 from admission.dashboard.viewer import TokenUser, Viewer
 from admission.world.objects import Objects
 from admission.world.world import World
-from api.kube.access import Right
-from api.kube.identities import Subject
 from api.kube.resources import (
     CLUSTER_QUEUES,
     COHORTS,
@@ -35,6 +33,8 @@ from api.kube.resources import (
     WORKLOADS,
 )
 from api.names import HOSTNAME_LABEL
+from api.process.access import Right
+from api.process.identities import Subject
 from tests.builders import condition, pod, workload
 from tests.tasks import running
 

@@ -21,7 +21,7 @@ from admission.dashboard.openapi import document
 from admission.dashboard.questions import BadQuestion, manifests
 from admission.dashboard.routes import PREFIX, ROUTES
 from admission.dashboard.viewer import Viewer
-from api.kube.identities import TooManyTokens
+from api.process.identities import TooManyTokens
 from tests.admission.dashboard.small_cluster import Served, served
 
 

@@ -17,9 +17,9 @@ from admission.doctor.expected import Expected, expected
 from admission.doctor.question import Question
 from admission.doctor.view import CONTROLLER, UNGATER, WEBHOOK, View, name_of, namespace_of
 from api.kube import resources as kinds
-from api.manifests import read_one
 from api.meta import rfc3339
 from api.names import HOSTNAME_LABEL
+from api.text.manifests import read_one
 from tests.builders import NOW
 
 OURS = "stowage-system"

@@ -17,8 +17,8 @@ from admission.doctor.question import Question
 from admission.doctor.report import Report, examined
 from admission.doctor.view import Unmanaged, View
 from api.kube import resources as kinds
-from api.manifests import read
 from api.names import HOSTNAME_LABEL, SAKKARA_QUEUE
+from api.text.manifests import read
 from api.topology import ResourceFlavor
 from tests.admission.doctor import healthy
 from tests.admission.doctor.faults import (

@@ -9,8 +9,8 @@ import pytest
 
 from admission.engine import model
 from admission.engine.convert import convert_nodes
-from api import pods
 from api.errors import InvalidObject
+from api.pod import pods
 from tests.admission.engine.wire import template
 
 

@@ -13,8 +13,8 @@ from admission.integrations.podset import PodSetInfo
 from admission.integrations.referenced import REFERENCED, MissingReference
 from admission.integrations.registry import BY_FRAMEWORK
 from api.errors import InvalidObject
-from api.pod_requests import effective_requests
-from api.pods import pod_spec
+from api.pod.pod_requests import effective_requests
+from api.pod.pods import pod_spec
 from tests.admission.integrations.samples import merged, sample, template
 
 Object = dict[str, Any]

@@ -17,7 +17,7 @@ from admission.integrations.podset import PodSetInfo
 from admission.integrations.registry import ADAPTERS, BY_FRAMEWORK
 from api import names
 from api.assignment import encode
-from api.pods import Pod
+from api.pod.pods import Pod
 from api.workloads import PodSet, Workload
 from tests.admission.integrations.samples import CRANES, Object, annotated, larger, merged, sample
 from tests.builders import condition, pod

@@ -23,7 +23,7 @@ from api.embedded.server import EmbeddedServer, EmbeddedSettings
 from api.kube.client import Kube, PatchKind
 from api.kube.resources import API_SERVICES, CLUSTER_QUEUES, CONFIG_MAPS, CRDS, NAMESPACES, SECRETS
 from api.kube.settings import ClientSettings
-from api.manifests import read
+from api.text.manifests import read
 from hack.controlplane.pki import Authority
 from tests.crds import SHIPPED, shipped
 

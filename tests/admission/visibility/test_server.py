@@ -24,8 +24,8 @@ from admission.visibility.api_documents import VERSIONS, documents
 from admission.visibility.front_proxy import FrontProxyTls, Trust, read_trust
 from admission.visibility.server import Queues, VisibilityServer, requested_list, serving
 from api.errors import ApiError
-from api.kube.access import Right
-from api.kube.identities import Subject
+from api.process.access import Right
+from api.process.identities import Subject
 from hack.controlplane.pki import Authority, KeyPairFiles
 from tests.admission.visibility.test_pending import ROWS, engine, wire
 

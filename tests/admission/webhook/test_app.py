@@ -12,8 +12,8 @@ from admission.settings import AdmissionSettings, WebhookSection
 from admission.webhook.app import run_webhook
 from api.embedded.server import EmbeddedServer
 from api.kube.client import Kube
-from api.kube.process import Process
 from api.kube.settings import ClientSettings, ProcessSettings
+from api.process.process import Process
 
 HOST = "127.0.0.1"
 

@@ -15,8 +15,8 @@ from admission.webhook.rules.lookups import Lookups
 from admission.webhook.rules.review_rules import ReviewRules
 from admission.webhook.server.review import review
 from api import names
-from api.kube.access import Right
 from api.kube.resources import JOBS, JOBSETS
+from api.process.access import Right
 from api.topology import ResourceFlavor
 
 Obj = dict[str, Any]

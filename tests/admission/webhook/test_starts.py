@@ -16,8 +16,8 @@ from admission.webhook.rules.lookups import Lookups
 from admission.webhook.rules.review_rules import ReviewRules
 from admission.webhook.server.review import review
 from api import names
-from api.kube.access import Right
 from api.kube.resources import CLUSTER_QUEUES, JOBS, JOBSETS
+from api.process.access import Right
 from tests.admission.webhook.objects import QUEUE, job, jobset
 from tests.admission.webhook.test_owners import a_child, a_pod
 

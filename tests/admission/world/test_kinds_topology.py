@@ -17,7 +17,8 @@ from admission.integrations.paths import with_value
 from admission.integrations.registry import ADAPTERS, DECLARED
 from admission.integrations.registry import KINDS as KINDS_KNOWN
 from admission.integrations.sets import SCALED as SCALED_KINDS
-from api import manifests, names
+from api import names
+from api.text import manifests
 from tests.admission.integrations.samples import CRANE_KIND, CRANES, annotated, larger, runtime, suspended
 from tests.admission.integrations.samples import sample as contract_sample
 from tests.admission.world.world_documents import RACK, node, queue, tree, written

@@ -12,11 +12,11 @@ import pytest
 from aiohttp import web
 
 from api.embedded.calls import Context, UserInfo
-from api.embedded.deletion import DeleteOptions
 from api.embedded.request import RequestTarget, WriteOptions
+from api.embedded.rest.tls import issue
 from api.embedded.server import EmbeddedServer, EmbeddedSettings
 from api.embedded.status import StatusError
-from api.embedded.tls import issue
+from api.embedded.writes.deletion import DeleteOptions
 from api.kube.resources import CONFIG_MAPS, MUTATING_WEBHOOKS, PODS, VALIDATING_WEBHOOKS
 
 Obj = dict[str, Any]

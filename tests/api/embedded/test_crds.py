@@ -10,8 +10,8 @@ import pytest
 from api.embedded.status import StatusError
 from api.embedded.store import ObjectStorage
 from api.kube.resources import CLUSTER_QUEUES, CRDS, RESOURCE_FLAVORS, TOPOLOGIES, WORKLOADS
-from api.manifests import read_one
 from api.names import API_VERSION
+from api.text.manifests import read_one
 
 FOLDER = Path(__file__).parents[3] / "config" / "crd"
 

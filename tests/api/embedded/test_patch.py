@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from api.embedded.patch import clone, json_patch, merge_patch
 from api.embedded.status import StatusError
-from api.embedded.strategic import strategic_merge
+from api.embedded.writes.strategic import strategic_merge
 
 DOCUMENT = {"a": [1, 2, 3], "b": {"c": "d", "x/y": 1, "m~n": 2}}
 

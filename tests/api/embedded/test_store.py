@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from api.embedded.deletion import DeleteOptions
 from api.embedded.request import WriteOptions
 from api.embedded.status import StatusError
 from api.embedded.store import APPLY, STRATEGIC, ObjectStorage
+from api.embedded.writes.deletion import DeleteOptions
 from api.kube.resources import CONFIG_MAPS, JOBS, NAMESPACES, NODES, PODS
 
 Obj = dict[str, Any]

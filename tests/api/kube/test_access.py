@@ -8,11 +8,11 @@ import pytest
 from aiohttp import web
 
 from api.embedded.server import EmbeddedServer, EmbeddedSettings
-from api.kube.access import Permissions, Right
 from api.kube.client import Kube
-from api.kube.identities import Identities, Subject
 from api.kube.resources import WORKLOADS
 from api.kube.settings import ClientSettings
+from api.process.access import Permissions, Right
+from api.process.identities import Identities, Subject
 
 
 @pytest.mark.asyncio

@@ -33,7 +33,7 @@ from api.errors import (
 from api.kube.client import Kube, PatchKind
 from api.kube.resources import JOBS, LEASES, NODES, PODS, WORKLOADS
 from api.kube.settings import ClientSettings
-from api.pods import Pod
+from api.pod.pods import Pod
 from api.workloads import Workload
 from tests.api.kube.clock import settle, until
 from tests.api.kube.server import Script, Step, answer, config, cut, listing, scripted, silent, status

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from api.embedded.tls import issue
+from api.embedded.rest.tls import issue
 from api.kube.certificates import Files
 from api.kube.connection import connect
 from api.kube.settings import ClientSettings

@@ -18,11 +18,11 @@ from api.embedded.server import EmbeddedServer, EmbeddedSettings
 from api.errors import AlreadyExists, Conflict, NotFound, Unauthorized, Unreachable
 from api.kube.client import Kube, PatchKind
 from api.kube.events import NORMAL, EventRecorder, ref_to
-from api.kube.informer import Informer
-from api.kube.leader import LeaderElection
+from api.kube.informers.informer import Informer
 from api.kube.resources import EVENTS, LEASES, NAMESPACES, NODES, PODS
 from api.kube.settings import ClientSettings, InformerSettings, LeaderSettings
-from api.pods import Node
+from api.pod.pods import Node
+from api.process.leader import LeaderElection
 from tests.api.kube.clock import until
 
 QUICK = InformerSettings(backoff_base=0.001, backoff_max=0.02)

@@ -11,8 +11,8 @@ from typing import Final
 
 import pytest
 
-from api.kube.forked import ForkFailed, in_fork
-from api.kube.health import HealthServer
+from api.process.forked import ForkFailed, in_fork
+from api.process.health import HealthServer
 from tests.api.kube.test_process import asked
 
 LARGE: Final = 5_000_000

@@ -11,7 +11,7 @@ import pytest
 
 from api.errors import Unreachable
 from api.kube.client import Kube
-from api.kube.identities import OF_ALL, OF_ONE, SECONDS_OF_ALL, SECONDS_OF_ONE, Identities, Subject, TooManyTokens
+from api.process.identities import OF_ALL, OF_ONE, SECONDS_OF_ALL, SECONDS_OF_ONE, Identities, Subject, TooManyTokens
 
 pytestmark = pytest.mark.asyncio
 KEPT = 30.0

@@ -16,12 +16,12 @@ import pytest
 from aiohttp import web
 from prometheus_client import REGISTRY, CollectorRegistry, Histogram
 
-from api.kube.informer import Informer
+from api.kube.informers.informer import Informer
+from api.kube.informers.store import Change
+from api.kube.informers.watch_lag import OwnWrites
 from api.kube.resources import EVENTS, NODES, PODS, Resource
 from api.kube.settings import InformerSettings
-from api.kube.store import Change
-from api.kube.watch_lag import OwnWrites
-from api.pods import Pod
+from api.pod.pods import Pod
 from tests.api.kube.clock import ManualClock, until
 from tests.api.kube.server import Script, Step, answer, cut, event, listing, scripted, silent, status, watching
 

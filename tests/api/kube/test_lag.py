@@ -11,7 +11,7 @@ import pytest
 from prometheus_client import Histogram
 
 from api.kube import metrics
-from api.kube.lag import PERIOD, RESTING, watch_loop
+from api.process.lag import PERIOD, RESTING, watch_loop
 
 
 def _beyond(histogram: Histogram, seconds: float) -> float:

@@ -9,10 +9,10 @@ import pytest
 
 from api.embedded.server import EmbeddedServer, EmbeddedSettings
 from api.kube.client import Kube
-from api.kube.lazy_informer import LazyInformer
+from api.kube.informers.lazy_informer import LazyInformer
 from api.kube.resources import STORAGE_CLASSES
 from api.kube.settings import ClientSettings
-from api.volumes import StorageClass
+from api.pod.volumes import StorageClass
 
 
 @pytest.mark.asyncio

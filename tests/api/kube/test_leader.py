@@ -14,9 +14,9 @@ from prometheus_client import REGISTRY
 
 from api.errors import AlreadyExists, Conflict, NotFound, NotLeader, ServerError, Unreachable
 from api.kube.client import Kube
-from api.kube.leader import LeaderElection
 from api.kube.settings import LeaderSettings
 from api.kube.transport import ApiRequest, Transport
+from api.process.leader import LeaderElection
 from tests.api.kube.clock import ManualClock, settle, until
 
 

@@ -16,9 +16,9 @@ from api.errors import ApiError, Gone, ServerError, TooManyRequests
 from api.kube import stream
 from api.kube.backoff import Backoff, TokenBucket
 from api.kube.decode import DECODE_ERRORS, decoder_for, identity, undecodable
-from api.kube.logs import JsonFormatter, PlainFormatter
 from api.kube.resources import ALL, EVENTS, JOBS, NODES, WORKLOADS, Resource
-from api.pods import Pod
+from api.pod.pods import Pod
+from api.process.logs import JsonFormatter, PlainFormatter
 from api.workloads import Workload
 from tests.api.kube.clock import ManualClock
 

@@ -16,12 +16,12 @@ import aiohttp
 import pytest
 
 from api.kube import metrics
-from api.kube.health import HealthServer, PathAccess
+from api.process.health import HealthServer, PathAccess
 from tests.api.kube.server import config
 
 PROGRAM = """
 import asyncio, sys
-from api.kube.process import serve
+from api.process.process import serve
 from api.kube.settings import ProcessSettings
 
 async def main(process):
@@ -202,7 +202,7 @@ async def test_a_scrape_does_not_hold_the_loop(monkeypatch: pytest.MonkeyPatch) 
         begun.set()
         return b"all\n" if answered.wait(30) else b"the loop stood still\n"
 
-    monkeypatch.setattr("api.kube.health.generate_latest", page)
+    monkeypatch.setattr("api.process.health.generate_latest", page)
     async with HealthServer("127.0.0.1", 0, lambda: None) as health, aiohttp.ClientSession() as session:
         here = f"http://127.0.0.1:{health.port}"
 

@@ -13,11 +13,11 @@ import pytest_asyncio
 from api.errors import AlreadyExists, BadRequest, Conflict, Forbidden, Invalid, NotFound, Unauthorized
 from api.kube.client import Kube, PatchKind
 from api.kube.events import NORMAL, EventRecorder, ref_to
-from api.kube.informer import Informer
-from api.kube.leader import LeaderElection
+from api.kube.informers.informer import Informer
 from api.kube.resources import CONFIG_MAPS, EVENTS, LEASES, NODES, PODS
 from api.kube.settings import ClientSettings, InformerSettings, LeaderSettings
-from api.pods import Node
+from api.pod.pods import Node
+from api.process.leader import LeaderElection
 from hack.controlplane.cluster import ControlPlane
 from hack.controlplane.options import ClusterOptions
 from tests.api.kube.clock import until

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from api.kube import turns
-from api.kube.store import Store
+from api.kube.informers.store import Store
 from tests.api.kube.clock import until
 from tests.api.kube.server import Script, event, listing, watching
 from tests.api.kube.test_informer import bookmark, pod, running, script

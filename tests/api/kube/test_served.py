@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 
 from api.errors import NotFound, StowageError
-from api.kube import optional_informer, served
+from api.kube import served
 from api.kube.client import Page
-from api.kube.optional_informer import OptionalInformer
+from api.kube.informers import optional_informer
+from api.kube.informers.optional_informer import OptionalInformer
 from api.kube.resources import Resource
 from api.kube.served import AGE, ServedVersions
 from api.kube.settings import ClientSettings

@@ -9,8 +9,9 @@ from dataclasses import dataclass
 
 import pytest
 
-from api.kube import metrics, steps
-from api.kube.steps import LIMIT, MeasuredLoop
+from api.kube import metrics
+from api.process import steps
+from api.process.steps import LIMIT, MeasuredLoop
 
 
 def _compute() -> None:
@@ -55,7 +56,7 @@ def test_a_step_that_computes_for_long_is_counted_and_named(
         await asyncio.create_task(work(), name="busy")  # type: ignore[operator]
 
     before = _long()
-    with caplog.at_level(logging.WARNING, "api.kube.steps"), asyncio.Runner(loop_factory=MeasuredLoop) as runner:
+    with caplog.at_level(logging.WARNING, "api.process.steps"), asyncio.Runner(loop_factory=MeasuredLoop) as runner:
         runner.run(main())
     assert [getattr(record, "step", "") for record in caplog.records if "busy" in getattr(record, "step", "")] == named
     assert _long() - before >= len(named)
@@ -79,7 +80,7 @@ def test_a_callback_is_a_step(how: str, caplog: pytest.LogCaptureFixture) -> Non
             getattr(loop, how)(hold)
         await done.wait()
 
-    with caplog.at_level(logging.WARNING, "api.kube.steps"), asyncio.Runner(loop_factory=MeasuredLoop) as runner:
+    with caplog.at_level(logging.WARNING, "api.process.steps"), asyncio.Runner(loop_factory=MeasuredLoop) as runner:
         runner.run(main())
     assert any(getattr(record, "step", "").endswith("hold") for record in caplog.records)
 

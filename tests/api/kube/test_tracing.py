@@ -11,10 +11,10 @@ from collections.abc import AsyncIterator
 import pytest
 import pytest_asyncio
 
-from api.kube import tracing
 from api.kube.settings import TracingSettings
 from api.meta import ObjectMeta, OwnerReference
 from api.names import TRACE_CONTEXT
+from api.process import tracing
 from tests.scenarios.site import eventually
 from tests.scenarios.traces import Collector, ReceivedSpan, collector
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from prometheus_client import CollectorRegistry, Histogram
 
-from api.kube import watch_lag
-from api.kube.watch_lag import OwnWrites
+from api.kube.informers import watch_lag
+from api.kube.informers.watch_lag import OwnWrites
 from tests.api.kube.clock import ManualClock
 
 

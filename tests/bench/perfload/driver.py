@@ -18,9 +18,9 @@ import msgspec
 from api import names
 from api.errors import ApiError, Conflict, Invalid, NotFound
 from api.kube.client import Kube, PatchKind
-from api.kube.informer import Informer
+from api.kube.informers.informer import Informer
+from api.kube.informers.store import Change, ChangeType
 from api.kube.resources import WORKLOADS
-from api.kube.store import Change, ChangeType
 from api.meta import rfc3339
 from tests.bench.perfload.objects import NAMESPACE, Arrival
 

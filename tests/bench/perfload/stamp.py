@@ -20,10 +20,10 @@ from admission.controllers.write.status import patch_status
 from api import names
 from api.assignment import encode
 from api.kube.client import Kube
-from api.kube.informer import Informer
+from api.kube.informers.informer import Informer
+from api.kube.informers.store import Change, ChangeType
 from api.kube.resources import WORKLOADS
 from api.kube.settings import ClientSettings
-from api.kube.store import Change, ChangeType
 from api.workloads import Admission, PodSetAssignment, Workload
 from tests.bench.perfload.objects import FLAVOR
 

@@ -14,9 +14,9 @@ import yaml
 from pydantic import ValidationError
 
 from admission.settings import AdmissionSettings
-from api.duration import seconds
-from api.kube.environment import from_map
-from api.kube.unsupported_keys import UNKNOWN, answer_for
+from api.process.environment import from_map
+from api.process.unsupported_keys import UNKNOWN, answer_for
+from api.text.duration import seconds
 
 Json = dict[str, Any]
 

@@ -25,14 +25,14 @@ from admission.engine.preemption.wording import eviction_message, preempted_even
 from admission.engine.queue.queues import PendingQueues
 from admission.engine.quota.charging import ResourceRules, Transformation
 from admission.engine.quota.fairness import FairSharingRules
-from api import pods as wire
 from api.admission_checks import AdmissionCheck
 from api.assignment import decode
-from api.labels import matches
 from api.meta import is_true, object_key, parse_time
 from api.names import ADMITTED, EVICTED, PREEMPTED, QUOTA_RESERVED
-from api.quantity import parse, parse_list
+from api.pod import pods as wire
+from api.pod.labels import matches
 from api.queues import ClusterQueue, Cohort, LocalQueue
+from api.text.quantity import parse, parse_list
 from api.topology import ResourceFlavor, Topology
 from api.topology_assignment import TopologyAssignment
 from api.workloads import Workload, WorkloadStatus

@@ -16,7 +16,7 @@ from admission.controllers.jobs.elastic import Slices, shrunk, slices_of
 from admission.integrations.job import BatchJob
 from api import names
 from api.meta import find_condition, is_true
-from api.pods import Pod
+from api.pod.pods import Pod
 from api.workloads import Workload
 from tests.conformance.suites import topology_ungater
 from tests.conformance.suites.reconciler_job import JobReconciliation

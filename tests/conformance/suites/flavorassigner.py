@@ -17,8 +17,8 @@ from admission.engine.flavors.search import FlavorSearch, Scope
 from admission.engine.journal import Journal
 from admission.engine.model import Flavor, FlavorResource
 from admission.engine.quota.tree import QuotaTree
-from api.quantity import to_int
 from api.queues import ClusterQueue, Cohort
+from api.text.quantity import to_int
 from api.topology import ResourceFlavor, Topology
 from api.workloads import Workload
 from tests.conformance.runner import Case, gates, scenarios

@@ -20,7 +20,7 @@ from admission.controllers.nodes.node_failures import (
 from admission.controllers.state.evictions import Eviction, evicted
 from api.meta import find_condition, is_true, parse_time
 from api.names import EVICTED, EvictedReason
-from api.pods import Node, Pod
+from api.pod.pods import Node, Pod
 from api.topology import ResourceFlavor
 from api.workloads import Workload, WorkloadStatus
 from tests.conformance.runner import Case, gates

@@ -21,10 +21,10 @@ from admission.controllers.jobs.job_plan import plan
 from admission.controllers.state.actions import CreateWorkload, DeleteWorkload, PatchWorkload, SetStatus
 from admission.integrations.base import JobIntegration
 from admission.integrations.job import BatchJob
-from api.duration import seconds
 from api.meta import is_true, parse_time
 from api.names import ADMITTED
 from api.queues import WorkloadPriorityClass
+from api.text.duration import seconds
 from api.topology import ResourceFlavor
 from api.workloads import Workload
 from tests.admission.integrations.samples import merged

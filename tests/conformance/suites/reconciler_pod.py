@@ -21,10 +21,10 @@ from admission.controllers.pods.pod_plan import PodGroupOptions, plan, plan_gone
 from admission.controllers.state.actions import CreateWorkload, DeleteWorkload, PatchWorkload, SetStatus
 from admission.integrations.pod import QueuedPodReader
 from admission.integrations.podgroup import PodUnit
-from api.duration import seconds
-from api.embedded.strategic import strategic_merge
+from api.embedded.writes.strategic import strategic_merge
 from api.meta import is_true, parse_time, rfc3339
 from api.names import EVICTED, MANAGED_FINALIZER, QUOTA_RESERVED, WAITING_FOR_REPLACEMENT_PODS, PodsHeldReason
+from api.text.duration import seconds
 from api.topology import ResourceFlavor
 from api.workloads import Workload
 from tests.admission.integrations.samples import merged

@@ -21,11 +21,11 @@ from admission.controllers.state.timeouts import PodsReadyRules, RequeueBackoff,
 from admission.controllers.watch.resources import defect
 from admission.controllers.write.status import legacy_reasons, written_reason
 from admission.integrations.owners import is_ours
-from api.duration import seconds
-from api.labels import matches
 from api.meta import find_condition, is_true, parse_time
 from api.names import ADMITTED, IN_USE_FINALIZER, QUOTA_RESERVED
+from api.pod.labels import matches
 from api.queues import ClusterQueue, LocalQueue
+from api.text.duration import seconds
 from api.workloads import Workload, WorkloadStatus
 from tests.conformance import runner
 from tests.conformance.suites.normal import normal

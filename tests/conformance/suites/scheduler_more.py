@@ -10,10 +10,10 @@ from typing import Any
 from admission.engine.convert import convert_queues
 from admission.engine.queue.past_usage import PastUsage, UsageRules
 from admission.engine.queue.queues import PendingQueues
-from api.duration import seconds
 from api.meta import parse_time
-from api.quantity import to_int
 from api.queues import LocalQueue
+from api.text.duration import seconds
+from api.text.quantity import to_int
 from tests.conformance.runner import Case, gates
 from tests.conformance.suites.cycles import CycleCase, shown_workload
 from tests.conformance.suites.scheduler_quota import object_key, shown

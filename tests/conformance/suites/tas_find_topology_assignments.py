@@ -28,11 +28,11 @@ from admission.engine.model import (
     TopologyRequest,
     Workload,
 )
-from api import pods as wire
 from api import workloads as stored
 from api.assignment import decode
-from api.pod_requests import effective_requests
-from api.quantity import parse_list
+from api.pod import pods as wire
+from api.pod.pod_requests import effective_requests
+from api.text.quantity import parse_list
 from api.topology_assignment import TopologyAssignment
 from tests.conformance.runner import Case, gates
 

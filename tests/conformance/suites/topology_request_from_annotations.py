@@ -9,8 +9,8 @@ import pytest
 
 from admission.webhook.rules.annotations import slice_bound, template_annotations
 from admission.webhook.rules.fields import OMIT, Errors, FieldPath
+from api.annotations.requests import topology_request
 from api.errors import InvalidObject
-from api.requests import topology_request
 from api.topology_request import TopologyRequest
 from tests.conformance import runner
 

@@ -11,7 +11,7 @@ import msgspec
 from api.errors import InvalidObject
 from api.meta import find_condition, object_key, parse_time
 from api.names import ADMITTED, TOPOLOGY_GATE
-from api.pods import Pod
+from api.pod.pods import Pod
 from api.workloads import Workload
 from ungater.expectations import PENDING, Expectations
 from ungater.gate_plan import GateChange, plan, workload_key

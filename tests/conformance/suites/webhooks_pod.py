@@ -18,7 +18,7 @@ from admission.webhook.kinds.pod import set_defaults, validate_create, validate_
 from admission.webhook.rules.fields import Errors
 from admission.webhook.rules.lookups import Lookups
 from admission.webhook.rules.review_rules import GroupKind, ReviewRules
-from api.labels import matches
+from api.pod.labels import matches
 from api.queues import LocalQueue, WorkloadPriorityClass
 from tests.conformance.suites.topology_request_from_annotations import wire
 from tests.conformance.suites.webhooks_job import rules_of

@@ -9,8 +9,8 @@ from hashlib import sha256
 from typing import Any, Final
 
 from admission.engine.reasons import Reason
-from api.cel import CelError, compile_cel
-from api.devices import DeviceClass, DeviceRequest, ResourceClaimTemplate, Selector
+from api.cel.cel import CelError, compile_cel
+from api.pod.devices import DeviceClass, DeviceRequest, ResourceClaimTemplate, Selector
 
 PREFIX: Final = "devices of "
 """Prefix of device kinds' names, which no resource name has."""

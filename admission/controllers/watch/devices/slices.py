@@ -12,8 +12,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import combinations
 
 from admission.controllers.watch.devices.requests import DeviceKind
-from api.cel import CelError, compile_cel
-from api.devices import Device, DeviceClass, ResourceSlice
+from api.cel.cel import CelError, compile_cel
+from api.pod.devices import Device, DeviceClass, ResourceSlice
 
 
 def counted(

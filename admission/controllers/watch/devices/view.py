@@ -34,11 +34,11 @@ from admission.controllers.watch.projection import ProjectedPod
 from admission.engine import model
 from admission.engine.model import LARGEST
 from admission.engine.reasons import Reason
-from api.devices import DeviceClass, ResourceClaimTemplate, ResourceSlice
-from api.kube.lazy_informer import LazyInformer
-from api.kube.store import Change, ChangeType
+from api.kube.informers.lazy_informer import LazyInformer
+from api.kube.informers.store import Change, ChangeType
 from api.meta import is_true, object_key
 from api.names import FINISHED
+from api.pod.devices import DeviceClass, ResourceClaimTemplate, ResourceSlice
 from api.workloads import Workload
 
 _BY_NODE: Final = "node"

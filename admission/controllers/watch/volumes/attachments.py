@@ -15,9 +15,9 @@ from admission.controllers.watch.local_copies import Copy
 from admission.controllers.watch.node_amounts import NOTHING, AmountsChanged
 from admission.controllers.watch.projection import ProjectedPod
 from admission.engine.model import LARGEST
-from api.kube.store import Change
-from api.pods import Node
-from api.volumes import CsiNode
+from api.kube.informers.store import Change
+from api.pod.pods import Node
+from api.pod.volumes import CsiNode
 
 PREFIX: Final = "attachable-volumes-csi-"
 """Prefix of the amounts' names, as formerly in a node's allocatable."""

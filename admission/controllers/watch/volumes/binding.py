@@ -35,9 +35,9 @@ from admission.controllers.watch.volumes.reach import (
 )
 from admission.engine.reasons import Reason
 from api.errors import InvalidObject
-from api.labels import matches
-from api.quantity import to_int
-from api.volumes import SELECTED_NODE, Claim, ClaimSpec, StorageClass, Volume
+from api.pod.labels import matches
+from api.pod.volumes import SELECTED_NODE, Claim, ClaimSpec, StorageClass, Volume
+from api.text.quantity import to_int
 
 _STORAGE: Final = "storage"
 

@@ -13,9 +13,9 @@ from admission.controllers.watch.local_copies import Copy
 from admission.controllers.watch.volumes.reach import Selector
 from admission.engine.model import NodeSelectorRequirement, NodeSelectorTerm
 from api.errors import InvalidObject
-from api.kube.store import Change
-from api.quantity import to_int
-from api.volumes import ClaimSpec, CsiCapacity, CsiDriver, NodeLabels, StorageClass
+from api.kube.informers.store import Change
+from api.pod.volumes import ClaimSpec, CsiCapacity, CsiDriver, NodeLabels, StorageClass
+from api.text.quantity import to_int
 
 _BY_CLASS: Final = "class"
 _STORAGE: Final = "storage"

@@ -20,7 +20,7 @@ from admission.controllers.watch.volumes.reach import CannotBind
 from admission.engine.reasons import Reason
 from api.meta import is_true, object_key, split_key
 from api.names import FINISHED, QUOTA_RESERVED
-from api.volumes import Volume
+from api.pod.volumes import Volume
 from api.workloads import Workload
 
 _BY_CLASS: Final = "any volume of the class"

@@ -15,8 +15,8 @@ from admission.controllers.watch.local_copies import Copy
 from admission.controllers.watch.node_amounts import NOTHING, AmountsChanged
 from admission.controllers.watch.projection import ProjectedPod
 from api.names import HOSTNAME_LABEL
-from api.pods import Node
-from api.volumes import Volume
+from api.pod.pods import Node
+from api.pod.volumes import Volume
 
 PREFIX: Final = "local-volumes-"
 """The prefix of the resource names of such amounts."""

@@ -10,7 +10,7 @@ import msgspec
 
 from api.meta import object_key
 from api.names import GANG, LASTING_CLAIM
-from api.volumes import ClaimPerPod, ClaimSpec
+from api.pod.volumes import ClaimPerPod, ClaimSpec
 from api.workloads import Workload
 
 _MOST: Final = 128

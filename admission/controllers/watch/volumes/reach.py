@@ -13,7 +13,7 @@ from typing import Final
 
 from admission.engine.model import NodeSelectorRequirement, NodeSelectorTerm
 from admission.engine.reasons import Reason
-from api.volumes import StorageClass, Volume
+from api.pod.volumes import StorageClass, Volume
 
 Selector = tuple[NodeSelectorTerm, ...]
 """Node selector terms, ORed, as in a pod's required node affinity."""

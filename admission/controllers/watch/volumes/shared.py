@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 
 from admission.controllers.watch.volumes.reach import BoundTo, CannotBind, Selector, one_of, reach, selectors
 from admission.engine.reasons import Reason
-from api.volumes import StorageClass, Volume
+from api.pod.volumes import StorageClass, Volume
 
 
 def one_volume(

@@ -25,11 +25,11 @@ from admission.controllers.watch.volumes.pod_claims import ClaimUse, claim_keys,
 from admission.controllers.watch.volumes.reach import BoundTo, CannotBind, Selector
 from admission.engine import model
 from admission.engine.reasons import Reason
-from api.kube.lazy_informer import LazyInformer
-from api.kube.store import Change, ChangeType
+from api.kube.informers.lazy_informer import LazyInformer
+from api.kube.informers.store import Change, ChangeType
 from api.meta import object_key
-from api.pods import Node
-from api.volumes import Claim, ClaimSpec, CsiNode, StorageClass, Volume
+from api.pod.pods import Node
+from api.pod.volumes import Claim, ClaimSpec, CsiNode, StorageClass, Volume
 from api.workloads import Workload
 
 _BY_CLAIM: Final = "claim"

@@ -9,7 +9,7 @@ import pytest
 
 from admission.controllers.watch.devices.requests import CannotCount, DeviceKind, kinds_of
 from admission.controllers.watch.devices.slices import counted
-from api.devices import DeviceClass, ResourceClaimTemplate, ResourceSlice
+from api.pod.devices import DeviceClass, ResourceClaimTemplate, ResourceSlice
 
 DRIVER = "gpu.example.com"
 

@@ -14,7 +14,7 @@ from admission.engine.quota.tree import queue_quotas
 from api.elastic import ElasticQuota
 from api.errors import InvalidObject
 from api.kube.resources import ELASTIC_QUOTAS, SIGS_ELASTIC_QUOTAS
-from api.pods import Meta, Node, NodeStatus
+from api.pod.pods import Meta, Node, NodeStatus
 from api.queues import QueueStatus
 
 GPU = "nvidia.com/gpu"

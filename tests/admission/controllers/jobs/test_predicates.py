@@ -9,7 +9,7 @@ import pytest
 
 from admission.controllers.jobs.predicates import has_ended, has_turned, is_progress, is_reclaim
 from admission.integrations.job import BatchJob
-from api.kube.store import Change, ChangeType
+from api.kube.informers.store import Change, ChangeType
 from api.names import ADMITTED, EVICTED, QUOTA_RESERVED
 from api.workloads import Workload
 from tests.admission.integrations.samples import batch_job, merged

@@ -28,7 +28,7 @@ from api.embedded.workers.jobsets import JobSetWorker as JobSetStandIn
 from api.errors import AlreadyExists, NotFound
 from api.kube.client import Kube, PatchKind
 from api.kube.events import ObjectRef
-from api.kube.informer import Informer
+from api.kube.informers.informer import Informer
 from api.kube.resources import (
     CRDS,
     NAMESPACES,

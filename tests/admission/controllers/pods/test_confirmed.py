@@ -19,7 +19,7 @@ from api import names
 from api.embedded.server import EmbeddedServer, EmbeddedSettings
 from api.errors import NotFound
 from api.kube.client import Kube, PatchKind
-from api.kube.informer import Informer
+from api.kube.informers.informer import Informer
 from api.kube.resources import CRDS, NAMESPACES, PODS, WORKLOADS
 from api.kube.settings import ClientSettings
 from api.meta import find_condition

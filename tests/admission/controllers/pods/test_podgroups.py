@@ -9,8 +9,8 @@ import pytest
 from admission.controllers.pods.pod_indexes import BY_GROUP, group_keys
 from admission.controllers.pods.podgroups import PodGroupController, PodGroups
 from api.kube.client import Kube
+from api.kube.informers.store import Store
 from api.kube.resources import POD_GROUPS
-from api.kube.store import Store
 from api.names import GANG_MADE
 
 GROUP: dict[str, Any] = {

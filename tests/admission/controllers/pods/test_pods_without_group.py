@@ -12,7 +12,7 @@ from admission.controllers.watch.caches import InformerView
 from admission.controllers.write.workload_writer import Recorder
 from admission.integrations.pod import PodMeta, QueuedPod
 from admission.integrations.sets import BY_FRAMEWORK
-from api.kube.store import Store
+from api.kube.informers.store import Store
 from api.names import POD_SUSPENDING_PARENT, QUEUE_NAME_LABEL, SET_NAME
 
 Object = dict[str, Any]

@@ -9,7 +9,7 @@ import pytest
 
 from admission.controllers.pods.predicates import is_creation, is_irrelevant, is_pod_progress
 from admission.integrations.pod import PodMeta, QueuedPod
-from api.kube.store import Change, ChangeType
+from api.kube.informers.store import Change, ChangeType
 from api.names import ADMITTED, QUOTA_RESERVED
 from api.workloads import Workload
 

@@ -23,7 +23,7 @@ from admission.engine.ledger.ledger import Ledger
 from admission.integrations.pod import QueuedPod, QueuedPodReader
 from api.embedded.server import EmbeddedServer, EmbeddedSettings
 from api.kube.client import Kube, PatchKind
-from api.kube.informer import Informer
+from api.kube.informers.informer import Informer
 from api.kube.resources import CONFIG_MAPS, CRDS, NAMESPACES, NODES, PODS, WORKLOADS
 from api.kube.settings import ClientSettings
 from api.names import (
@@ -37,7 +37,7 @@ from api.names import (
     SAKKARA_RETRIES,
     SAKKARA_STATUS,
 )
-from api.pods import Node
+from api.pod.pods import Node
 from api.sakkara import ConfigMap
 from api.workloads import Workload
 from tests.crds import shipped

@@ -14,9 +14,9 @@ from admission.controllers.sakkara.output_times import SolverTimes
 from admission.controllers.watch.cluster_view import BY_HOSTNAME, hostname
 from admission.engine import model
 from admission.engine.ledger.ledger import Ledger
-from api.kube.store import Store
+from api.kube.informers.store import Store
 from api.names import ADMISSION_GATE, HOSTNAME_LABEL, SAKKARA_GROUP_ANNOTATION, TOPOLOGY_GATE
-from api.pods import Meta, Node
+from api.pod.pods import Meta, Node
 from api.workloads import Workload
 
 BLOCK, RACK = "example.com/block", "example.com/rack"

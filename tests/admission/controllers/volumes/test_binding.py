@@ -15,7 +15,7 @@ from admission.controllers.watch.volumes.pod_claims import ClaimUse
 from admission.controllers.watch.volumes.reach import BoundTo, CannotBind, Selector
 from admission.engine.model import Node
 from admission.engine.topology.tree.match import Matcher, Wants
-from api.volumes import Claim, ClaimSpec, StorageClass, Volume
+from api.pod.volumes import Claim, ClaimSpec, StorageClass, Volume
 
 ZONE, HOST = "topology.kubernetes.io/zone", "kubernetes.io/hostname"
 NODES = {f"n{n}": {HOST: f"n{n}", **({ZONE: "abc"[n // 2]} if n < 6 else {})} for n in range(8)}

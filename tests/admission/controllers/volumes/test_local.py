@@ -8,7 +8,7 @@ from admission.controllers.watch.volumes.local import MOST_CLASSES
 from admission.engine.decision import Admit, Wait
 from api.kube.resources import CLAIMS, PODS, STORAGE_CLASSES, VOLUMES, WORKLOADS
 from api.names import HOSTNAME_LABEL
-from api.volumes import NO_PROVISIONER
+from api.pod.volumes import NO_PROVISIONER
 from tests.admission.controllers.devices.test_view import places
 from tests.admission.controllers.volumes.test_binding import among, claim, storage_class, volume
 from tests.admission.controllers.volumes.test_view import VolumeCluster, scratch

@@ -41,7 +41,7 @@ from admission.engine.model import (
 )
 from admission.engine.queue.evictions import EvictedPair
 from admission.engine.quota.fairness import FairSharingRules
-from api.pod_terms import SelectorRequirement
+from api.pod.pod_terms import SelectorRequirement
 from tests.admission.engine.builders import CPU, HOST, RACK, STRICT, Cluster, queue, workload
 from tests.admission.engine.explain import situations
 from tests.admission.engine.explain.situations import BLOCK, IN_A_RACK, W, blocks, tree

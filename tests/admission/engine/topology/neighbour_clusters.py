@@ -23,7 +23,7 @@ from admission.engine.model import (
     TopologyRequest,
     Workload,
 )
-from api.pod_terms import SelectorRequirement
+from api.pod.pod_terms import SelectorRequirement
 from tests.admission.engine.topology.interpod import OnePod, Term
 from tests.admission.engine.topology.vectors import BLOCK, FLAVOR, LEVELS, RACK, ledger
 

@@ -22,7 +22,6 @@ from admission.engine.model import ObjectRemoved, PlacementRequest, RemovedKind
 from admission.integrations.pod import QueuedPodReader
 from admission.integrations.podgroup import PodUnit
 from admission.integrations.statefulset import StatefulSet
-from api import pods
 from api.names import (
     ADMISSION_GATE,
     GANG,
@@ -35,6 +34,7 @@ from api.names import (
     REQUIRE_TOPOLOGY,
     WORKLOAD_ANNOTATION,
 )
+from api.pod import pods
 from api.workloads import Workload
 from tests.binds.drawn import Draw, Gang, Object
 from tests.binds.filters import Simulated, domains, pinned

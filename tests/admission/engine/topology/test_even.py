@@ -28,7 +28,7 @@ from admission.engine.model import (
     TopologyRequest,
 )
 from admission.engine.topology.neighbours.even import Spread, evenly, evenly_at_most
-from api.pod_terms import SelectorRequirement
+from api.pod.pod_terms import SelectorRequirement
 from tests.admission.engine.topology.vectors import BLOCK, FLAVOR, LEVELS, RACK, ledger, shown
 from tests.budgets import examples
 

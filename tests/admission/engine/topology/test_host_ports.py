@@ -22,8 +22,8 @@ from admission.engine.model import (
     TopologyRequest,
     Workload,
 )
-from api.exclusive import ALL_ADDRESSES, ANTI_AFFINITY, HOST_ADDRESS, HOST_PORT, host_ports
-from api.pods import Container, PodSpec, Port
+from api.pod.exclusive import ALL_ADDRESSES, ANTI_AFFINITY, HOST_ADDRESS, HOST_PORT, host_ports
+from api.pod.pods import Container, PodSpec, Port
 from tests.admission.engine.topology.vectors import BLOCK, FLAVOR, RACK, ledger, shown
 
 WEB = {f"{HOST_PORT}TCP/8080": ALL_ADDRESSES}

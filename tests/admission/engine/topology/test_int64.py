@@ -7,7 +7,7 @@ import pytest
 from admission.engine.flavors.eligible import unsuitable
 from admission.engine.model import Flavor, NodeSelectorRequirement, NodeSelectorTerm, PodSet
 from admission.engine.topology.tree.match import int64
-from api.requests import parse_int32
+from api.annotations.requests import parse_int32
 
 
 @pytest.mark.parametrize(

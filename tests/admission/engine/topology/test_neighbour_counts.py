@@ -25,7 +25,7 @@ from admission.engine.model import (
 )
 from admission.engine.topology.neighbours import audit, counts
 from admission.engine.topology.neighbours.tally import TermTable
-from api.pod_terms import SelectorRequirement
+from api.pod.pod_terms import SelectorRequirement
 from tests.admission.engine.topology.interpod import OnePod, Term, binds
 from tests.admission.engine.topology.neighbour_clusters import (
     ASKS,

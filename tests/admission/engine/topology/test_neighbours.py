@@ -25,7 +25,7 @@ from admission.engine.model import (
     TopologyRequest,
     Workload,
 )
-from api.pod_terms import SelectorRequirement
+from api.pod.pod_terms import SelectorRequirement
 from tests.admission.engine.builders import Cluster, admitted, queue, racks
 from tests.admission.engine.topology.interpod import OnePod, Term, TermCluster, binds, passes
 from tests.admission.engine.topology.neighbour_clusters import (
