@@ -38,13 +38,13 @@ from admission.controllers.nodes.shared_hostnames import SharedHostnamesControll
 from admission.controllers.nodes.spare_hosts import SpareHostsController
 from admission.controllers.nodes.unbound import UnboundController, unbound_informer
 from admission.controllers.options import job_options, lifecycle_rules, shown
-from admission.controllers.pods.freequeue import FreeQueueController
-from admission.controllers.pods.gang_groups import GangGroupController
+from admission.controllers.pods.gangs.freequeue import FreeQueueController
+from admission.controllers.pods.gangs.gang_groups import GangGroupController
+from admission.controllers.pods.gangs.podgroups import PodGroupController, PodGroups
+from admission.controllers.pods.gangs.sakkara_groups import SakkaraGroups
 from admission.controllers.pods.marked_namespaces import MarkedNamespaces
 from admission.controllers.pods.pod_controller import PodController
-from admission.controllers.pods.podgroups import PodGroupController, PodGroups
-from admission.controllers.pods.sakkara_groups import SakkaraGroups
-from admission.controllers.pods.sets import SetController
+from admission.controllers.pods.sets.sets import SetController
 from admission.controllers.pods.surplus_pods import SurplusPodsController
 from admission.controllers.queues.advance_reservations import AdvanceReservationController
 from admission.controllers.queues.queue_status import QueueController
@@ -70,9 +70,9 @@ from admission.engine.queue.past_usage import PastUsage
 from admission.engine.queue.queues import PendingQueues
 from admission.engine.scheduler_state import SchedulerState
 from admission.integrations.job_kinds import JobKinds
-from admission.integrations.pod import QueuedPod, QueuedPodReader
+from admission.integrations.pods.pod import QueuedPod, QueuedPodReader
 from admission.integrations.registry import ADAPTERS, REFERENCED_KINDS
-from admission.integrations.sets import SETS
+from admission.integrations.sets.sets import SETS
 from admission.settings import AdmissionSettings
 from api.kube.client import Kube
 from api.kube.events import EventRecorder, ref_to

@@ -1,7 +1,7 @@
 """PodGroup: pods of which a minimum number starts together (v1alpha1, in the two groups that manifests use).
 
 Both groups are served with the same fields, each as its own kind. Stowage creates a PodGroup for a gang whose pods only have
-labels (label GANG_MADE). admission/integrations/gang.py defines gangs and how a pod names its gang.
+labels (label GANG_MADE). admission/integrations/pods/gang.py defines gangs and how a pod names its gang.
 """
 
 from __future__ import annotations

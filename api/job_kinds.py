@@ -1,7 +1,7 @@
 """JobKind: a declaration of a kind of job, as a cluster-scoped object or as a file of the same form.
 
 It names the fields that suspend an object and that hold its pod templates and counts, and the meaning of its status. The
-built-in kinds are such files (admission/integrations/kinds). admission/integrations/declared.py interprets them.
+built-in kinds are such files (admission/integrations/kinds). admission/integrations/declared/declared.py interprets them.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """`python -m hack.kinds [--check]`: writes what config/ and one list contain about job kinds, or reports drift (exit code 1).
 
-Declared kinds (admission/integrations/declared.py) get webhooks and RBAC rules like those of JobSet. The development patches
-follow from the webhook configurations.
+Declared kinds (admission/integrations/declared/declared.py) get webhooks and RBAC rules like those of JobSet. The development
+patches follow from the webhook configurations.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Annotated
 import typer
 
 from admission.integrations.registry import ADAPTERS, DECLARED, REFERENCED_KINDS
-from admission.integrations.sets import SETS
+from admission.integrations.sets.sets import SETS
 from admission.integrations.unmanaged import PASSED_GROUPS, is_custom
 from api.names import QUEUE_NAME_LABEL
 from api.text import manifests

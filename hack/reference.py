@@ -38,10 +38,10 @@ from admission.engine.decision import PreemptionReason
 from admission.engine.ledger.holds import HoldKind
 from admission.engine.reasons import Reason
 from admission.integrations.base import JobIntegration
-from admission.integrations.declared import DeclaredJob
+from admission.integrations.declared.declared import DeclaredJob
 from admission.integrations.registry import ADAPTERS, DECLARED
 from admission.integrations.registry import FOLDER as KIND_FILES
-from admission.integrations.sets import SETS, SetKind
+from admission.integrations.sets.sets import SETS, SetKind
 from admission.levels.sources import SOURCES
 from admission.settings import AdmissionSettings
 from api.kube.resources import Resource

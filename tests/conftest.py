@@ -111,10 +111,10 @@ def process_as_found() -> Iterator[None]:
 
     A process of the product serves one cluster; a worker serves one after the other, in whatever order.
     """
-    from admission.integrations.parts import PARTS
-    from admission.integrations.referenced import REFERENCED
+    from admission.integrations.declared.parts import PARTS
+    from admission.integrations.declared.referenced import REFERENCED
     from admission.integrations.registry import KINDS
-    from admission.integrations.sets import SCALED
+    from admission.integrations.sets.sets import SCALED
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(PARTS, "_find", None)

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import msgspec
 
-from admission.integrations.declared import DeclaredJob
+from admission.integrations.declared.declared import DeclaredJob
 from admission.integrations.registry import BY_FRAMEWORK
 from api.kube.resources import Resource
 from api.text.manifests import read_one

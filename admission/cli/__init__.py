@@ -17,8 +17,6 @@ support_bundle       one archive for a question
 uninstall, version   removes Stowage; versions of command, API server and Stowage
 jobkind              tests a JobKind on a sample
 dashboard, mcp       the dashboard on this machine; the tools for assistants
-demo, story          the demo; its jobs as data
-display, observe     the demo's output; its view of the API server
-embedded, install    a whole cluster in this process; installs the manifests of config/ into it
-processes, ports     the three processes as children; free ports for them
+demo/                the demo
+local_cluster/       a whole cluster on this machine
 """

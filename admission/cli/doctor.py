@@ -17,7 +17,7 @@ from rich.console import Console
 from rich.text import Text
 
 from admission.cli.connection import connect, worded
-from admission.cli.install import CONFIG
+from admission.cli.local_cluster.install import CONFIG
 from admission.doctor import checks
 from admission.doctor.expected import expected
 from admission.doctor.finding import Check, Finding

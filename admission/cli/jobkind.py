@@ -13,13 +13,13 @@ from typing import Any
 import typer
 import yaml
 
-from admission.integrations.declared import DeclaredJob
+from admission.integrations.declared.declared import DeclaredJob
+from admission.integrations.declared.referenced import keep_referenced
 from admission.integrations.job_kind_errors import errors_of
 from admission.integrations.job_kinds import adapter_of
 from admission.integrations.paths import with_value
 from admission.integrations.podset import PodSetConflict, PodSetInfo
-from admission.integrations.referenced import keep_referenced
-from admission.integrations.scaled import ScaledSet
+from admission.integrations.sets.scaled import ScaledSet
 from admission.world.documents import Unreadable, documents
 from api import names
 from api.errors import InvalidObject

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from admission.cli import demo as demo_command
+from admission.cli.demo import demo as demo_command
 
 if TYPE_CHECKING:
     from admission.world.rules import WorldRules

@@ -45,7 +45,7 @@ def run(arguments: McpArguments, settings: AdmissionSettings) -> int:
 
 
 async def _serve(arguments: McpArguments, settings: AdmissionSettings) -> None:
-    from admission.dashboard.mcp_server import over_stdio
+    from admission.dashboard.mcp.mcp_server import over_stdio
 
     async with (
         await connect(arguments.kubeconfig, arguments.context) as kube,

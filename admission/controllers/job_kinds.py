@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from admission.controllers.jobs.job_controller import JobController
-from admission.controllers.pods.sets import SetController
+from admission.controllers.pods.sets.sets import SetController
 from admission.controllers.write.active_writer import write_active
 from admission.integrations.job_kinds import Adapter, JobKinds
-from admission.integrations.scaled import ScaledSet
+from admission.integrations.sets.scaled import ScaledSet
 from api.job_kinds import JobKind
 from api.kube.client import Kube
 from api.kube.informers.optional_informer import OptionalInformer

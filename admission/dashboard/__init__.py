@@ -8,14 +8,9 @@ host_answers, questions  hosts; explanations and what-if
 cluster                  informers, ledger and queues, kept as the controller keeps them
 trees, tree              the trees of flavors in columns
 placements, leaving      what runs where; places that workloads are leaving
-server, stream           HTTP: authentication, dispatch; the stream of changes
-unread                   bounds the answers that clients have not read yet
-static_files             the built page
-routes, answers          the table of routes; their models
-openapi, encoding        the document of the routes; answers as JSON
-tools                    the routes as tools of MCP
-mcp_server               their server, by the SDK
-mcp_endpoint, asgi       the same over HTTP; an ASGI application behind aiohttp
+stream                   the stream of changes
+serve/                   the dashboard over HTTP
+mcp/                     the routes as tools of the Model Context Protocol
 
 page/ has the sources of the page (TypeScript), static/ its built files.
 """

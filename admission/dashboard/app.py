@@ -15,8 +15,8 @@ from typing import Final
 
 from admission.dashboard.cluster import Connected, connected
 from admission.dashboard.dashboard import Dashboard, Facts
-from admission.dashboard.mcp_endpoint import Endpoint, paths
-from admission.dashboard.server import Authenticate, DashboardServer, plain_listening
+from admission.dashboard.mcp.mcp_endpoint import Endpoint, paths
+from admission.dashboard.serve.server import Authenticate, DashboardServer, plain_listening
 from admission.dashboard.viewer import LocalUser, TokenUser, Viewer, permissions_of
 from admission.serving.certificate_authority import Lifetimes
 from admission.serving.certificates import (

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from admission.integrations.base import JobIntegration
-from admission.integrations.declared import DeclaredJob
+from admission.integrations.declared.declared import DeclaredJob
 from admission.integrations.jobset import JobSet
 from admission.integrations.ownership import job_fault, pod_fault
 from api.errors import InvalidObject

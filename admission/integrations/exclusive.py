@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
+from admission.integrations.declared.referenced import REFERENCED
 from admission.integrations.paths import Location, value_at
-from admission.integrations.referenced import REFERENCED
 from api import names
 from api.kube.resources import Resource
 

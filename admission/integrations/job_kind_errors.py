@@ -11,10 +11,10 @@ from typing import Any, Final
 
 from pydantic import ValidationError
 
-from admission.integrations.functions import FUNCTIONS
+from admission.integrations.declared.functions import FUNCTIONS
 from admission.integrations.paths import value_at
 from admission.integrations.registry import KINDS
-from admission.integrations.sets import SETS
+from admission.integrations.sets.sets import SETS
 from api.cel.cel import CelError, compile_cel
 from api.errors import InvalidObject, InvalidQuantity
 from api.job_kinds import (

@@ -10,11 +10,11 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from admission.integrations.declared import DeclaredJob
+from admission.integrations.declared.declared import DeclaredJob
 from admission.integrations.job_kind_errors import read
 from admission.integrations.registry import KINDS
-from admission.integrations.scaled import ScaledSet
-from admission.integrations.sets import SCALED
+from admission.integrations.sets.scaled import ScaledSet
+from admission.integrations.sets.sets import SCALED
 from api.errors import InvalidObject
 from api.job_kinds import JobKindSpec
 from api.kube.client import Kube

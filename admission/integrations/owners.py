@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from admission.integrations.registry import ADAPTERS, KINDS
-from admission.integrations.sets import SCALED, SETS
+from admission.integrations.sets.sets import SCALED, SETS
 from api.kube.resources import DEPLOYMENTS, PODS, Resource
 from api.meta import OwnerReference
 from api.workloads import Workload

@@ -1,6 +1,6 @@
 """Merges what admission adds into a pod set's template at the start, and restores the template at the stop. Pure.
 
-Job adapters call it for each template; admission/controllers/jobs/pod_set_infos.py computes the additions. A template is a
+Job adapters call it for each template; admission/controllers/jobs/plan/pod_set_infos.py computes the additions. A template is a
 decoded PodTemplateSpec and is never changed in place. Maps merge key by key: a key that has another value already is a
 permanent conflict, since the job cannot start as admitted. Stowage's own keys are overwritten, so that a stale key copied from
 another job's manifest cannot keep this job from starting.

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from admission.integrations.base import JobIntegration
-from admission.integrations.declared import DeclaredJob
+from admission.integrations.declared.declared import DeclaredJob
 from admission.integrations.job import BatchJob
 from admission.integrations.jobset import JobSet
 from api import job_kinds

@@ -16,11 +16,11 @@ from typing import Any, Final
 
 import msgspec
 
-from admission.integrations.declared import DeclaredJob
+from admission.integrations.declared.declared import DeclaredJob
 from admission.integrations.job_kind_errors import errors_of
 from admission.integrations.registry import KINDS, GroupKind
-from admission.integrations.scaled import ScaledSet
-from admission.integrations.sets import SCALED
+from admission.integrations.sets.scaled import ScaledSet
+from admission.integrations.sets.sets import SCALED
 from admission.integrations.unmanaged import group_kind, notice
 from admission.webhook.guards import kept, marked_pods, marks, owners, parts, reserved_queues, starts
 from admission.webhook.kinds import (

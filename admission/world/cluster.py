@@ -14,8 +14,8 @@ from typing import Any
 import msgspec
 
 from admission.controllers.watch.cluster_view import BOUND_PODS
+from admission.integrations.declared.referenced import keep_referenced
 from admission.integrations.job_kinds import declare
-from admission.integrations.referenced import keep_referenced
 from admission.integrations.registry import REFERENCED_KINDS
 from admission.world.learned import guess_by_learned
 from admission.world.objects import KINDS, Objects

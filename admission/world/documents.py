@@ -15,7 +15,7 @@ import msgspec
 import yaml
 
 from admission.integrations.registry import KINDS
-from admission.integrations.sets import SCALED
+from admission.integrations.sets.sets import SCALED
 from api.errors import StowageError
 from api.kube.resources import ALL, Resource
 from api.meta import object_key

@@ -10,8 +10,8 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from typing import Any, Final
 
+from admission.integrations.declared.referenced import keep_referenced
 from admission.integrations.job_kinds import declare
-from admission.integrations.referenced import keep_referenced
 from admission.integrations.registry import REFERENCED_KINDS
 from admission.integrations.unmanaged import notice
 from admission.world import elastic, pod_units

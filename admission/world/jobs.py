@@ -12,12 +12,12 @@ from typing import Any, Final
 import msgspec
 
 from admission.controllers.jobs.context import JobContext
-from admission.controllers.jobs.workload import composed, is_managed
+from admission.controllers.jobs.plan.workload import composed, is_managed
 from admission.controllers.watch.cluster_view import ClusterView
 from admission.integrations.base import JobIntegration
-from admission.integrations.gang import names_gang
+from admission.integrations.pods.gang import names_gang
 from admission.integrations.registry import KINDS
-from admission.integrations.sets import SCALED
+from admission.integrations.sets.sets import SCALED
 from admission.webhook.endpoints import CREATE, ENDPOINTS, Request, declared_endpoint
 from admission.webhook.guards import owners
 from admission.webhook.rules.fields import aggregate

@@ -13,10 +13,10 @@ from typing import Any, Final, Protocol, Self
 from pydantic import ValidationError
 
 from admission.controllers.jobs.context import JobContext
-from admission.controllers.pods.gang import GangTerms, terms_of
+from admission.controllers.pods.gangs.gang import GangTerms, terms_of
+from admission.controllers.pods.gangs.sakkara_groups import SakkaraGroups
+from admission.controllers.pods.gangs.sakkara_terms import as_described
 from admission.controllers.pods.pod_indexes import BY_POD, pod_keys
-from admission.controllers.pods.sakkara_groups import SakkaraGroups
-from admission.controllers.pods.sakkara_terms import as_described
 from admission.controllers.watch.cluster_view import ClusterView, index
 from admission.controllers.watch.feed import Feed
 from admission.controllers.watch.projection import PodReader
@@ -26,7 +26,7 @@ from admission.engine import model
 from admission.engine.convert import convert_nodes, convert_queues
 from admission.engine.convert.convert_advance_reservations import advance_reservation
 from admission.engine.scheduler_state import SchedulerState
-from admission.integrations.pod import QueuedPod
+from admission.integrations.pods.pod import QueuedPod
 from admission.world import sakkara_maps
 from admission.world.rules import WorldRules
 from api.admission_checks import AdmissionCheck

@@ -13,17 +13,17 @@ from typing import Any, Final
 import msgspec
 
 from admission.controllers.jobs.context import JobContext
-from admission.controllers.pods import freequeue
 from admission.controllers.pods.actions import PodGroupPlan
-from admission.controllers.pods.gang import is_gang
-from admission.controllers.pods.gangs import plan_gang
+from admission.controllers.pods.gang_plan import plan_gang
+from admission.controllers.pods.gangs import freequeue
+from admission.controllers.pods.gangs.gang import is_gang
 from admission.controllers.pods.pod_indexes import BY_POD, GROUP, pod_keys, unit_key
 from admission.controllers.pods.pod_plan import plan
 from admission.controllers.state.actions import CreateWorkload
-from admission.integrations.pod import QueuedPod, QueuedPodReader
-from admission.integrations.podgroup import PodUnit
+from admission.integrations.pods.pod import QueuedPod, QueuedPodReader
+from admission.integrations.pods.podgroup import PodUnit
 from admission.integrations.registry import KINDS
-from admission.integrations.sets import all_sets
+from admission.integrations.sets.sets import all_sets
 from admission.webhook.rules import gangs
 from admission.webhook.rules.gang_pods import GangPod, read_member
 from admission.world.documents import Document

@@ -9,10 +9,10 @@ from collections.abc import Mapping
 from math import inf
 from typing import Any, Final
 
-from admission.controllers.jobs.workload import is_managed
-from admission.controllers.pods.setplan import plan_set
+from admission.controllers.jobs.plan.workload import is_managed
+from admission.controllers.pods.sets.setplan import plan_set
 from admission.controllers.state.actions import CreateWorkload
-from admission.integrations.sets import SetKind, all_sets
+from admission.integrations.sets.sets import SetKind, all_sets
 from admission.world.objects import Objects
 from api.errors import StowageError
 from api.kube.resources import Resource

@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
-from admission.integrations.gang import names_gang
 from admission.integrations.job import pods_of
+from admission.integrations.pods.gang import names_gang
 from admission.world.documents import REPLICA_SETS, Document
 from api.errors import InvalidObject
 from api.kube.resources import DEPLOYMENTS, JOBS, LEADER_WORKER_SETS, PODS, STATEFUL_SETS, Resource

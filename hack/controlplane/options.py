@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from admission.cli.ports import free_ports
+from admission.cli.local_cluster.ports import free_ports
 
 STAGES = Path(__file__).resolve().parent / "kwok-stages.yaml"
 

@@ -15,7 +15,7 @@ import pytest_asyncio
 import yaml
 from aiohttp import web
 
-from admission.cli.embedded import NAMESPACE
+from admission.cli.local_cluster.embedded import NAMESPACE
 from api.embedded.server import EmbeddedSettings
 from api.kube.client import Kube
 from api.kube.resources import CRDS, JOBS, JOBSETS, SERVICE_ACCOUNTS, Resource

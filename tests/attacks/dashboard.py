@@ -15,9 +15,9 @@ import aiohttp
 import msgspec
 import pytest
 
-from admission.cli.embedded import NAMESPACE
-from admission.cli.install import CONFIG
-from admission.cli.ports import free_port
+from admission.cli.local_cluster.embedded import NAMESPACE
+from admission.cli.local_cluster.install import CONFIG
+from admission.cli.local_cluster.ports import free_port
 from api.kube.resources import SECRETS
 from api.text.manifests import read
 from tests.attacks.conftest import DASHBOARD, Battlefield

@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from admission.integrations.base import JobIntegration
-from admission.integrations.declared import DeclaredJob
-from admission.integrations.entries import DeclaredPodSet
+from admission.integrations.declared.declared import DeclaredJob
+from admission.integrations.declared.entries import DeclaredPodSet
 from admission.integrations.paths import Location, fields, with_value
 from admission.integrations.registry import ADAPTERS
-from admission.integrations.sets import SETS
+from admission.integrations.sets.sets import SETS
 from admission.webhook.endpoints import CREATE, MUTATE_DECLARED, UPDATE, VALIDATE_DECLARED, VALIDATING
 from api import names
 from api.kube.resources import DEPLOYMENTS, JOBS, PODS, Resource

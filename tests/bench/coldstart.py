@@ -18,9 +18,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from admission.cli.embedded import NAMESPACE as STOWAGE
-from admission.cli.install import install
-from admission.cli.processes import StowageProcesses
+from admission.cli.local_cluster.embedded import NAMESPACE as STOWAGE
+from admission.cli.local_cluster.install import install
+from admission.cli.local_cluster.processes import StowageProcesses
 from api import names
 from api.assignment import encode
 from api.embedded.server import EmbeddedServer, EmbeddedSettings

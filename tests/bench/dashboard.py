@@ -12,7 +12,7 @@ import time
 
 from admission.dashboard.cluster import of_objects
 from admission.dashboard.dashboard import Dashboard, Facts
-from admission.dashboard.tools import TOOLS
+from admission.dashboard.mcp.tools import TOOLS
 from admission.dashboard.viewer import LocalUser, Permissions
 from tests.admission.dashboard.small_cluster import SmallCluster
 

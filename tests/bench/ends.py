@@ -20,7 +20,7 @@ from typing import Final
 
 import uvloop
 
-from admission.cli.embedded import EmbeddedCluster, embedded
+from admission.cli.local_cluster.embedded import EmbeddedCluster, embedded
 from api.embedded.table import StoreEvent
 from api.embedded.watch import Watcher
 from api.embedded.workers.base import holds

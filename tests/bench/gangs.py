@@ -28,7 +28,7 @@ from typing import Any
 import msgspec
 import uvloop
 
-from admission.cli.processes import ChildProcess
+from admission.cli.local_cluster.processes import ChildProcess
 from api import names
 from api.kube.client import Kube
 from api.kube.informers.informer import Informer

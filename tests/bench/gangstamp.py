@@ -16,13 +16,13 @@ from pathlib import Path
 import uvloop
 
 from admission.controllers.jobs.context import JobContext, JobOptions
-from admission.controllers.jobs.pod_set_infos import pod_set_infos
+from admission.controllers.jobs.plan.pod_set_infos import pod_set_infos
 from admission.controllers.pods.compose import composed
 from admission.controllers.pods.start import starts
 from admission.controllers.state import conditions
 from admission.controllers.write.status import patch_status
-from admission.integrations.pod import QueuedPod, QueuedPodReader
-from admission.integrations.podgroup import PodUnit
+from admission.integrations.pods.pod import QueuedPod, QueuedPodReader
+from admission.integrations.pods.podgroup import PodUnit
 from api import names
 from api.kube.client import Kube, PatchKind
 from api.kube.informers.informer import Informer

@@ -25,9 +25,9 @@ import aiohttp
 import uvloop
 import yaml
 
-from admission.cli.embedded import NAMESPACE as STOWAGE
-from admission.cli.install import install
-from admission.cli.processes import ChildProcess, StowageProcesses
+from admission.cli.local_cluster.embedded import NAMESPACE as STOWAGE
+from admission.cli.local_cluster.install import install
+from admission.cli.local_cluster.processes import ChildProcess, StowageProcesses
 from api.embedded.server import EmbeddedServer, EmbeddedSettings
 from api.embedded.store import ObjectStorage
 from api.kube.client import Kube, PatchKind

@@ -23,7 +23,7 @@ from typing import Any
 import aiohttp
 from prometheus_client.parser import text_string_to_metric_families
 
-from admission.cli.processes import StowageProcesses
+from admission.cli.local_cluster.processes import StowageProcesses
 from hack.controlplane.cluster import ControlPlane
 from hack.controlplane.options import ClusterOptions
 from tests.bench.loads import loads

@@ -20,8 +20,8 @@ from typing import Any
 import uvloop
 
 from admission.controllers.jobs.context import JobContext, JobOptions
-from admission.controllers.jobs.pod_set_infos import pod_set_infos
-from admission.controllers.jobs.workload import composed
+from admission.controllers.jobs.plan.pod_set_infos import pod_set_infos
+from admission.controllers.jobs.plan.workload import composed
 from admission.controllers.state import conditions
 from admission.controllers.write.status import patch_status
 from admission.integrations.job import BatchJob

@@ -16,10 +16,11 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import ModuleType
 
-from admission.cli.embedded import EmbeddedCluster, embedded
-from admission.cli.processes import COMMANDS
-from admission.integrations import job, jobset, leaderworkerset, statefulset
+from admission.cli.local_cluster.embedded import EmbeddedCluster, embedded
+from admission.cli.local_cluster.processes import COMMANDS
+from admission.integrations import job, jobset
 from admission.integrations.registry import DECLARED, FOLDER
+from admission.integrations.sets import leaderworkerset, statefulset
 from admission.webhook.kinds import job as job_rules
 from admission.webhook.kinds import jobset as jobset_rules
 from admission.webhook.kinds import leaderworkerset as group_rules

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import aiohttp
 
-from admission.cli.processes import ChildProcess
+from admission.cli.local_cluster.processes import ChildProcess
 from hack.controlplane.cluster import STATE, ControlPlane
 
 

@@ -21,8 +21,8 @@ from typing import Any, Final
 
 import aiohttp
 
-from admission.cli.install import install
-from admission.cli.ports import free_port
+from admission.cli.local_cluster.install import install
+from admission.cli.local_cluster.ports import free_port
 from api.embedded.server import EmbeddedServer, EmbeddedSettings
 from api.kube.client import Kube, PatchKind
 from api.kube.resources import JOBS, NODES

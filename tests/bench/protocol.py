@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator
 from enum import Enum
 from pathlib import Path
 
-from admission.cli.install import CONFIG
+from admission.cli.local_cluster.install import CONFIG
 from api.kube.resources import ALL, WORKLOADS
 from api.names import GROUP
 from hack.controlplane.api import eventually

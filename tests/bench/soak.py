@@ -24,7 +24,7 @@ from typing import Final
 
 import uvloop
 
-from admission.cli.embedded import EmbeddedCluster, embedded
+from admission.cli.local_cluster.embedded import EmbeddedCluster, embedded
 from api.kube import owned_series
 from tests.bench.measure import cost
 from tests.scenarios.churn import Churn, Kept

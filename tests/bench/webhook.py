@@ -26,9 +26,9 @@ import aiohttp
 import msgspec
 import uvloop
 
-from admission.cli.embedded import NAMESPACE as STOWAGE
-from admission.cli.install import install
-from admission.cli.processes import StowageProcesses
+from admission.cli.local_cluster.embedded import NAMESPACE as STOWAGE
+from admission.cli.local_cluster.install import install
+from admission.cli.local_cluster.processes import StowageProcesses
 from api import names
 from api.embedded.server import EmbeddedServer, EmbeddedSettings
 from api.kube.client import Kube

@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any, Final, TypeVar
 
-from admission.cli.processes import StowageProcesses
+from admission.cli.local_cluster.processes import StowageProcesses
 from hack.controlplane.api import Object
 from hack.controlplane.cluster import ControlPlane
 from hack.controlplane.errors import RequestError

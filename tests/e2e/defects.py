@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from admission.cli.processes import RunningProcess
+from admission.cli.local_cluster.processes import RunningProcess
 
 UNDECIDED: Final = "undecided"
 """The cycle fails on each workload."""
@@ -45,7 +45,7 @@ class Defects:
         self._switch.write_text(defect)
 
     async def start(self, command: Sequence[str], environment: Mapping[str, str], log: Path) -> RunningProcess:
-        """As admission.cli.processes.start_interpreter."""
+        """As admission.cli.local_cluster.processes.start_interpreter."""
         with log.open("ab") as out:
             return await asyncio.create_subprocess_exec(
                 sys.executable, "-c", _RUN, str(self._switch), *command, env=environment, stdout=out, stderr=out

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from admission.cli.install import CONFIG
+from admission.cli.local_cluster.install import CONFIG
 from api.names import (
     GROUP,
     HOSTNAME_LABEL,

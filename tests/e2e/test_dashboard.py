@@ -23,8 +23,8 @@ from mcp.client.client import Client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.exceptions import MCPError
 
-from admission.cli.install import CONFIG
-from admission.cli.ports import free_port
+from admission.cli.local_cluster.install import CONFIG
+from admission.cli.local_cluster.ports import free_port
 from hack.controlplane.cluster import ControlPlane
 from hack.controlplane.options import ClusterOptions
 from tests.scenarios.site import eventually

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 import pytest
 import pytest_asyncio
 
-from admission.cli.install import CONFIG
+from admission.cli.local_cluster.install import CONFIG
 from hack.controlplane.cluster import ControlPlane
 from hack.controlplane.options import ClusterOptions
 from tests.admission.cli.dashboard_command import in_namespace, opened

@@ -24,7 +24,7 @@ import yaml
 from rich.console import Console
 
 from admission.cli.doctor import DoctorArguments, report_of
-from admission.cli.install import CONFIG
+from admission.cli.local_cluster.install import CONFIG
 from admission.cli.support_bundle import BundleArguments
 from admission.cli.support_bundle import run as run_bundle
 from admission.cli.topology import InitArguments

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from admission.controllers.jobs.equivalence import normal
+from admission.controllers.jobs.plan.equivalence import normal
 from admission.integrations.paths import value_at
 from api.errors import NotFound
 from api.kube.resources import (

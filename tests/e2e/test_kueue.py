@@ -21,7 +21,7 @@ import yaml
 from typer.testing import CliRunner
 
 from admission.cli.main import app
-from admission.integrations.pod import role_hash
+from admission.integrations.pods.pod import role_hash
 from api.names import GROUP, HOSTNAME_LABEL, MULTIKUEUE, ROLE_HASH
 from hack.controlplane import kueue
 from hack.controlplane.api import eventually

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 import yaml
 
-from admission.cli.install import CONFIG
+from admission.cli.local_cluster.install import CONFIG
 from api.kube.resources import CLUSTER_QUEUES, COHORTS, PODS, WORKLOADS, Resource
 from api.names import GROUP, HOSTNAME_LABEL, IN_USE_FINALIZER
 from api.text.manifests import read_one

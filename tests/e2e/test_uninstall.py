@@ -6,7 +6,7 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
-from admission.cli.install import CONFIG
+from admission.cli.local_cluster.install import CONFIG
 from admission.cli.main import app
 from api.names import GROUP, IN_USE_FINALIZER
 from hack.controlplane.api import eventually

@@ -20,10 +20,10 @@ from typing import Any, Final
 import pytest
 import yaml
 
-from admission.cli.embedded import NAMESPACE
-from admission.cli.install import by_url
-from admission.cli.ports import free_port
-from admission.cli.processes import COMMANDS, Start, StowageProcesses
+from admission.cli.local_cluster.embedded import NAMESPACE
+from admission.cli.local_cluster.install import by_url
+from admission.cli.local_cluster.ports import free_port
+from admission.cli.local_cluster.processes import COMMANDS, Start, StowageProcesses
 from api.kube.client import Kube
 from api.kube.resources import JOBS, JOBSETS, PODS, STATEFUL_SETS, WORKLOADS
 from api.kube.settings import ClientSettings

@@ -20,8 +20,8 @@ import pytest
 import pytest_asyncio
 import yaml
 
-from admission.cli.install import CONFIG
-from admission.cli.ports import free_port
+from admission.cli.local_cluster.install import CONFIG
+from admission.cli.local_cluster.ports import free_port
 from admission.visibility.api_documents import VERSIONS
 from hack.controlplane.cluster import ControlPlane
 from hack.controlplane.errors import ControlPlaneError

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 import pytest
 from rich.console import Console
 
-from admission.cli.demo import StoryResult, play
-from admission.cli.story import story
+from admission.cli.demo.demo import StoryResult, play
+from admission.cli.demo.story import story
 from tests.integration.contract import real_kubeconfig, server, widgets
 
 __all__ = ["demo", "real_kubeconfig", "server", "widgets"]

@@ -6,8 +6,8 @@ from collections import Counter
 
 import pytest
 
-from admission.cli.observe import JobState
-from admission.cli.story import FOLLOWS, GPUS_PER_HOST, LEAVES
+from admission.cli.demo.observe import JobState
+from admission.cli.demo.story import FOLLOWS, GPUS_PER_HOST, LEAVES
 from tests.integration.conftest import Demo
 
 

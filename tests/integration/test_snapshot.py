@@ -8,11 +8,11 @@ from pathlib import Path
 import aiohttp
 from rich.console import Console
 
-from admission.cli.demo import StoryPlayer
-from admission.cli.display import Display
-from admission.cli.embedded import embedded
-from admission.cli.processes import StowageProcesses
-from admission.cli.story import FOLLOWS, AwaitedState, story
+from admission.cli.demo.demo import StoryPlayer
+from admission.cli.demo.display import Display
+from admission.cli.demo.story import FOLLOWS, AwaitedState, story
+from admission.cli.local_cluster.embedded import embedded
+from admission.cli.local_cluster.processes import StowageProcesses
 from admission.engine.decision import Wait
 from admission.world.snapshot import capture_world, decode, from_snapshot
 from api.kube.resources import WORKLOADS

@@ -17,7 +17,7 @@ from typing import Any, Final
 
 import aiohttp
 
-from admission.cli.processes import ChildProcess
+from admission.cli.local_cluster.processes import ChildProcess
 from api.embedded.store import ObjectStorage
 from api.embedded.table import StoreEvent
 from api.embedded.workers.base import holds

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from admission.cli.processes import ChildProcess
+from admission.cli.local_cluster.processes import ChildProcess
 from tests.scenarios.stage import Stage
 
 SHORT_LEASE: Mapping[str, str] = {

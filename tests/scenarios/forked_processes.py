@@ -60,7 +60,7 @@ class ForkedProcess:
 
 
 async def start_forked(command: Sequence[str], environment: Mapping[str, str], log: Path) -> ForkedProcess:
-    """As admission.cli.processes.start_interpreter.
+    """As admission.cli.local_cluster.processes.start_interpreter.
 
     The first call of a worker waits for the server's imports, the others for a fork. Not in a thread: multiprocessing looks
     at all its children when it starts one, and must not do so while `returncode` does.

@@ -52,7 +52,7 @@ class OwnTask:
 
 @dataclass
 class OwnTasks:
-    """Starts the processes as tasks (see admission.cli.processes.Start); `tasks` has them by name."""
+    """Starts the processes as tasks (see admission.cli.local_cluster.processes.Start); `tasks` has them by name."""
 
     tasks: dict[str, asyncio.Task[None]] = field(default_factory=dict)
 

@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from admission.cli.processes import RunningProcess
+from admission.cli.local_cluster.processes import RunningProcess
 from tests.scenarios.stage import Stage
 
 _RUN: Final = """
@@ -40,7 +40,7 @@ class MovedClock:
         self._ahead[:] = struct.pack("d", ahead)
 
     async def start(self, command: Sequence[str], environment: Mapping[str, str], log: Path) -> RunningProcess:
-        """As admission.cli.processes.start_interpreter."""
+        """As admission.cli.local_cluster.processes.start_interpreter."""
         with log.open("ab") as out:
             return await asyncio.create_subprocess_exec(
                 sys.executable, "-c", _RUN, str(self._path), *command, env=environment, stdout=out, stderr=out
@@ -67,7 +67,7 @@ class OtherVersion:
         self._folder = folder
 
     async def start(self, command: Sequence[str], environment: Mapping[str, str], log: Path) -> RunningProcess:
-        """As admission.cli.processes.start_interpreter."""
+        """As admission.cli.local_cluster.processes.start_interpreter."""
         found = os.pathsep.join(filter(None, (str(self._folder), environment.get("PYTHONPATH"))))
         with log.open("ab") as out:
             return await asyncio.create_subprocess_exec(

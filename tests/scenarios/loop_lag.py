@@ -17,7 +17,7 @@ from typing import Any, Final
 
 import aiohttp
 
-from admission.cli.processes import ChildProcess
+from admission.cli.local_cluster.processes import ChildProcess
 from tests.scenarios.churn import series
 from tests.scenarios.failures import entries
 

@@ -10,8 +10,8 @@ from typing import Final
 
 import aiohttp
 
-from admission.cli.ports import free_port
-from admission.cli.processes import ChildProcess
+from admission.cli.local_cluster.ports import free_port
+from admission.cli.local_cluster.processes import ChildProcess
 
 _PROBE: Final = 0.5
 """Seconds between two probes of a replica, and that it may take to answer one."""

@@ -13,10 +13,10 @@ from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from admission.cli.embedded import NAMESPACE
-from admission.cli.embedded import embedded as embedded_cluster
-from admission.cli.install import CONFIG, by_url
-from admission.cli.processes import COMMANDS, StowageProcesses
+from admission.cli.local_cluster.embedded import NAMESPACE
+from admission.cli.local_cluster.embedded import embedded as embedded_cluster
+from admission.cli.local_cluster.install import CONFIG, by_url
+from admission.cli.local_cluster.processes import COMMANDS, StowageProcesses
 from admission.settings import WebhookSection
 from api.embedded.server import EmbeddedServer, EmbeddedSettings
 from api.embedded.workers.driver import ALL as ALL_WORKERS

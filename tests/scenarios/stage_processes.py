@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 
-from admission.cli.processes import StowageProcesses
+from admission.cli.local_cluster.processes import StowageProcesses
 
 _PLAYING: list[StowageProcesses] = []
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from admission.integrations.declared import DeclaredJob
+from admission.integrations.declared.declared import DeclaredJob
 from api.errors import ApiError, NotFound
 from api.job_kinds import JobKind
 from api.kube.client import PatchKind

@@ -23,9 +23,9 @@ import pytest_asyncio
 from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.samples import Sample
 
-from admission.cli.embedded import NAMESPACE
-from admission.cli.ports import free_port
-from admission.cli.processes import ChildProcess
+from admission.cli.local_cluster.embedded import NAMESPACE
+from admission.cli.local_cluster.ports import free_port
+from admission.cli.local_cluster.processes import ChildProcess
 from api.errors import ApiError, NotFound
 from api.kube.resources import JOBS, LEASES, PODS, WORKLOADS
 from api.names import REQUIRE_TOPOLOGY

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from admission.integrations.declared import DeclaredJob
+from admission.integrations.declared.declared import DeclaredJob
 from admission.integrations.paths import value_at
 from admission.integrations.registry import BY_FRAMEWORK
 from api.errors import ApiError, NotFound

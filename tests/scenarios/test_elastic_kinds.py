@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from admission.integrations.declared import DeclaredJob
+from admission.integrations.declared.declared import DeclaredJob
 from api.errors import ApiError, NotFound
 from api.kube.client import PatchKind
 from api.kube.resources import CLUSTER_QUEUES, CRDS, PODS

@@ -21,7 +21,7 @@ import aiohttp
 import pytest
 import pytest_asyncio
 
-from admission.cli.processes import COMMANDS
+from admission.cli.local_cluster.processes import COMMANDS
 from api.embedded.faults import FaultInjector, InjectedFault, Rates
 from api.embedded.server import EmbeddedSettings
 from api.errors import ServerError

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from admission.cli.jobkind import roles_of
-from admission.integrations.declared import DeclaredJob
+from admission.integrations.declared.declared import DeclaredJob
 from api.errors import ApiError, NotFound
 from api.job_kinds import JobKind
 from api.kube.client import PatchKind

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from admission.cli.jobkind import roles_of
-from admission.integrations.declared import DeclaredJob
+from admission.integrations.declared.declared import DeclaredJob
 from api.job_kinds import JobKind
 from api.kube.resources import CRDS, EVENTS, JOB_KINDS
 from api.names import ADMITTED

@@ -18,7 +18,7 @@ from rich.console import Console
 
 from admission.cli import explain, simulate
 from admission.integrations.base import JobIntegration
-from admission.integrations.functions.trainjob import CLUSTER_RUNTIMES
+from admission.integrations.declared.functions.trainjob import CLUSTER_RUNTIMES
 from admission.integrations.registry import ADAPTERS
 from admission.world.rules import WorldRules
 from api.errors import NotFound

@@ -16,7 +16,7 @@ import pytest
 import pytest_asyncio
 from prometheus_client import generate_latest
 
-from admission.cli.embedded import EmbeddedCluster, embedded
+from admission.cli.local_cluster.embedded import EmbeddedCluster, embedded
 from api.kube import owned_series
 from tests.scenarios.all_dialects import played
 from tests.scenarios.in_process import OwnTasks

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from admission.cli.jobkind import roles_of
-from admission.integrations.declared import DeclaredJob
-from admission.integrations.functions.trainjob import RUNTIMES
-from admission.integrations.referenced import REFERENCED
+from admission.integrations.declared.declared import DeclaredJob
+from admission.integrations.declared.functions.trainjob import RUNTIMES
+from admission.integrations.declared.referenced import REFERENCED
 from api.errors import ApiError, NotFound
 from api.job_kinds import JobKind
 from api.kube.client import PatchKind

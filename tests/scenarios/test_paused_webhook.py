@@ -8,8 +8,8 @@ from dataclasses import replace
 
 import pytest
 
-from admission.cli.ports import free_port
-from admission.cli.processes import ChildProcess
+from admission.cli.local_cluster.ports import free_port
+from admission.cli.local_cluster.processes import ChildProcess
 from admission.settings import WebhookSection
 from api.errors import ApiError, NotFound
 from api.kube.client import PatchKind

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from admission.cli.embedded import NAMESPACE
+from admission.cli.local_cluster.embedded import NAMESPACE
 from admission.settings import WebhookSection
 from api.kube.resources import JOBS, MUTATING_WEBHOOKS, SECRETS
 from tests.scenarios.failures import complaints

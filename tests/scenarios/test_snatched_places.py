@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from admission.integrations.declared import DeclaredJob
+from admission.integrations.declared.declared import DeclaredJob
 from api.assignment import decode
 from api.errors import Conflict, NotFound
 from api.kube.client import PatchKind

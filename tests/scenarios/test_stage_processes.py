@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from admission.cli import processes
-from admission.cli.processes import ChildProcess, ProcessFailed, StowageProcesses
+from admission.cli.local_cluster import processes
+from admission.cli.local_cluster.processes import ChildProcess, ProcessFailed, StowageProcesses
 from tests.scenarios.site import eventually
 from tests.scenarios.stage_processes import fallen, logs, playing
 

@@ -20,8 +20,8 @@ from pathlib import Path
 
 import pytest
 
-from admission.cli.ports import free_port
-from admission.cli.processes import ChildProcess, Start
+from admission.cli.local_cluster.ports import free_port
+from admission.cli.local_cluster.processes import ChildProcess, Start
 from admission.settings import WebhookSection
 from api.kube.resources import JOBS
 from tests.scenarios.change_watcher import Watchman

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from admission.integrations.declared import DeclaredJob
-from admission.integrations.functions.trainjob import RUNTIMES
+from admission.integrations.declared.declared import DeclaredJob
+from admission.integrations.declared.functions.trainjob import RUNTIMES
 from admission.integrations.paths import value_at
 from api.errors import ApiError, NotFound
 from api.kube.client import PatchKind

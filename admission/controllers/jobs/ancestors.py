@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from admission.controllers.jobs.context import JobContext, JobOptions
-from admission.controllers.jobs.workload import is_managed
+from admission.controllers.jobs.plan.workload import is_managed
 from admission.controllers.watch.caches import BY_JOB, InformerView, job_key, job_owner, owner_uid
 from admission.integrations.base import Job, JobIntegration, JobWithChildren, as_parent
 from admission.integrations.children import fault_of_part

@@ -17,7 +17,7 @@ from admission.controllers.state.actions import CreateWorkload, DeleteWorkload, 
 from admission.controllers.watch.caches import MutationCache
 from admission.controllers.write.workload_writer import CONFLICT_RETRY, Recorder, WorkloadWriter, attempt, record_events
 from admission.integrations.base import JobIntegration
-from admission.integrations.declared import DeclaredJob
+from admission.integrations.declared.declared import DeclaredJob
 from admission.integrations.paths import not_kept, written
 from api.kube.client import Kube, PatchKind
 from api.kube.events import ref_to

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from admission.controllers.jobs.context import JobContext
-from admission.controllers.jobs.pods_ready import is_readiness_kept
-from admission.controllers.jobs.workload import prebuilt_key
+from admission.controllers.jobs.plan.pods_ready import is_readiness_kept
+from admission.controllers.jobs.plan.workload import prebuilt_key
 from admission.integrations.base import Job, JobIntegration, as_reclaiming, as_selective
 from api.workloads import Workload
 

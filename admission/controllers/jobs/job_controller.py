@@ -20,11 +20,11 @@ from admission.controllers.jobs.context import JobContext
 from admission.controllers.jobs.controller_context import ControllerContext
 from admission.controllers.jobs.executor import Executor
 from admission.controllers.jobs.fingerprint import fingerprint_of
-from admission.controllers.jobs.job_plan import plan
 from admission.controllers.jobs.leftover_pods import RETRY, ends_a_start, has_leftover_pods
 from admission.controllers.jobs.orphans import OrphanedWorkloads
+from admission.controllers.jobs.plan.job_plan import plan
+from admission.controllers.jobs.plan.workload import prebuilt_key
 from admission.controllers.jobs.predicates import has_ended, has_turned, is_progress, is_reclaim
-from admission.controllers.jobs.workload import prebuilt_key
 from admission.controllers.state.actions import CreateWorkload
 from admission.controllers.watch.caches import (
     BY_JOB,
@@ -47,9 +47,9 @@ from admission.controllers.watch.caches import (
 from admission.controllers.watch.rounds import Rounds
 from admission.controllers.write.workload_writer import WorkloadWriter
 from admission.integrations.base import Job, JobIntegration, SelectiveJob, as_parent, as_selective
-from admission.integrations.declared import DeclaredJob
-from admission.integrations.parts import PARTS
-from admission.integrations.referenced import REFERENCED
+from admission.integrations.declared.declared import DeclaredJob
+from admission.integrations.declared.parts import PARTS
+from admission.integrations.declared.referenced import REFERENCED
 from admission.workload_metrics import CREATION_LATENCY
 from api.kube.informers.store import Change, ChangeType
 from api.kube.reconcile import Reconciler

@@ -12,8 +12,8 @@ from typing import Any, Final
 
 from admission.controllers.jobs.context import JobOptions
 from admission.controllers.jobs.executor import Executor
-from admission.controllers.jobs.finish import plan_left, plan_orphaned
-from admission.controllers.jobs.workload import has_left
+from admission.controllers.jobs.plan.finish import plan_left, plan_orphaned
+from admission.controllers.jobs.plan.workload import has_left
 from admission.controllers.watch.caches import MutationCache, owner_uid
 from admission.integrations.base import JobIntegration
 from api.errors import NotFound

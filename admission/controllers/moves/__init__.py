@@ -14,7 +14,7 @@ unfinished        finds these plans in the statuses
 A move is safe however it is interrupted. The new place is charged in the ledger before anything is written, and beside the old
 one: the mover's pods count where they are until they have ended. One write gives the Workload its new assignment and the
 condition `stowage.dev/Moving`, with quota and admission kept. The job controller then stops the job, sets the condition to
-False once the job is at rest, and starts it at the assignment (jobs/workload_plan.py). If a process is killed in between, the
-status says what is left to do. The place of the waiting workload is held in memory alone; a process that takes over holds it
-again, before its first cycle.
+False once the job is at rest, and starts it at the assignment (jobs/plan/workload_plan.py). If a process is killed in between,
+the status says what is left to do. The place of the waiting workload is held in memory alone; a process that takes over holds
+it again, before its first cycle.
 """

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from admission.controllers.state.actions import Planned, PlannedEvent, WorkloadAction
-from admission.integrations.pod import QueuedPod
+from admission.integrations.pods.pod import QueuedPod
 from api.workloads import Workload
 
 

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from admission.controllers.jobs.context import JobContext
-from admission.controllers.jobs.workload import (
+from admission.controllers.jobs.plan.workload import (
     adopted,
     copied_annotations,
     copied_labels,
@@ -24,9 +24,9 @@ from admission.controllers.jobs.workload import (
 from admission.controllers.pods.actions import Action, AdoptWorkload
 from admission.controllers.state.actions import PlannedEvent
 from admission.integrations.names import workload_name
-from admission.integrations.pod import QueuedPod
-from admission.integrations.podgroup import PodUnit, UnlikePods
-from admission.integrations.sets import all_sets
+from admission.integrations.pods.pod import QueuedPod
+from admission.integrations.pods.podgroup import PodUnit, UnlikePods
+from admission.integrations.sets.sets import all_sets
 from api import names
 from api.kube.resources import PODS
 from api.meta import ObjectMeta, OwnerReference

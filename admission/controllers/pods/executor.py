@@ -29,7 +29,7 @@ from admission.controllers.pods.actions import (
 from admission.controllers.pods.pod_indexes import PodsBeingDeleted, PodView
 from admission.controllers.state.actions import CreateWorkload, PlannedEvent, WorkloadAction
 from admission.controllers.write.workload_writer import CONFLICT_RETRY, Recorder, WorkloadWriter, attempt, record_events
-from admission.integrations.pod import QueuedPod, QueuedPodReader
+from admission.integrations.pods.pod import QueuedPod, QueuedPodReader
 from api.errors import Conflict, NotFound
 from api.kube.client import Kube, PatchKind
 from api.kube.events import ObjectRef, ref_to

@@ -24,9 +24,10 @@ from admission.controllers.jobs.controller_context import ControllerContext
 from admission.controllers.jobs.predicates import has_turned
 from admission.controllers.pods.actions import PodGroupPlan
 from admission.controllers.pods.executor import PodExecutor
-from admission.controllers.pods.gang import is_gang
-from admission.controllers.pods.gang_events import GangMessages, reason_of
-from admission.controllers.pods.gangs import plan_gang
+from admission.controllers.pods.gang_plan import plan_gang
+from admission.controllers.pods.gangs.gang import is_gang
+from admission.controllers.pods.gangs.gang_events import GangMessages, reason_of
+from admission.controllers.pods.gangs.podgroups import PodGroups
 from admission.controllers.pods.pod_indexes import (
     BY_GROUP,
     BY_POD,
@@ -44,9 +45,8 @@ from admission.controllers.pods.pod_indexes import (
     unit_key,
 )
 from admission.controllers.pods.pod_plan import plan, plan_gone
-from admission.controllers.pods.podgroups import PodGroups
 from admission.controllers.pods.predicates import is_creation, is_irrelevant, is_pod_progress
-from admission.controllers.pods.set_slices import acting
+from admission.controllers.pods.sets.set_slices import acting
 from admission.controllers.pods.workload_updates import with_reason
 from admission.controllers.state.actions import PlannedEvent
 from admission.controllers.watch.caches import (
@@ -57,9 +57,9 @@ from admission.controllers.watch.caches import (
 )
 from admission.controllers.watch.rounds import Rounds, steps_over
 from admission.controllers.write.workload_writer import WorkloadWriter
-from admission.integrations.gang import from_text
-from admission.integrations.pod import QueuedPod, QueuedPodReader
-from admission.integrations.podgroup import PodUnit, UnlikePods
+from admission.integrations.pods.gang import from_text
+from admission.integrations.pods.pod import QueuedPod, QueuedPodReader
+from admission.integrations.pods.podgroup import PodUnit, UnlikePods
 from api.annotations.requests import parse_int32
 from api.errors import NotFound
 from api.kube.events import ref_to

@@ -9,8 +9,8 @@ from typing import Final, Protocol
 from admission.controllers.pods.compose import is_group_workload
 from admission.controllers.watch.caches import InformerView
 from admission.controllers.watch.slices import first_key
-from admission.integrations.pod import QueuedPod
-from admission.integrations.sets import is_waiting_for_its_group
+from admission.integrations.pods.pod import QueuedPod
+from admission.integrations.sets.sets import is_waiting_for_its_group
 from api.kube.resources import PODS
 from api.meta import object_key
 from api.names import COMPONENT_INDEX, ELASTIC_JOB, PREBUILT_WORKLOAD

@@ -1,6 +1,6 @@
 """Computes the due actions for a pod or a group of pods from the pods and their Workload. Pure.
 
-The order of decisions is that of jobs (jobs/job_plan.py), for pods that cannot be suspended but only ended:
+The order of decisions is that of jobs (jobs/plan/job_plan.py), for pods that cannot be suspended but only ended:
 
     the unit has ended              -> its Workload is Finished; the pods lose Stowage's finalizer
     there is no Workload            -> end running pods; once the group is complete, create a Workload
@@ -21,22 +21,30 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from admission.controllers.jobs.context import DEFAULTS, JobContext, JobOptions
-from admission.controllers.jobs.elastic import admitted_counts
-from admission.controllers.jobs.finish import check_messages, finish, kept_until, let_go
-from admission.controllers.jobs.pod_set_infos import FlavorMissing, pod_set_infos
-from admission.controllers.jobs.pods_ready import is_readiness_kept, with_pods_ready, with_reclaimed
-from admission.controllers.jobs.start import FLAVOR_RETRY
-from admission.controllers.jobs.workload import PriorityClassMissing, another_owner, prebuilt_key
+from admission.controllers.jobs.plan.elastic import admitted_counts
+from admission.controllers.jobs.plan.finish import check_messages, finish, kept_until, let_go
+from admission.controllers.jobs.plan.pod_set_infos import FlavorMissing, pod_set_infos
+from admission.controllers.jobs.plan.pods_ready import is_readiness_kept, with_pods_ready, with_reclaimed
+from admission.controllers.jobs.plan.start import FLAVOR_RETRY
+from admission.controllers.jobs.plan.workload import PriorityClassMissing, another_owner, prebuilt_key
 from admission.controllers.pods.actions import NOTHING, DeletePod, PodGroupPlan, ReleasePod, StopPod
 from admission.controllers.pods.compose import adopt, composed, ending_with, is_group_workload
 from admission.controllers.pods.replacements import with_replacements
-from admission.controllers.pods.set_slices import is_elastic, startable
+from admission.controllers.pods.sets.set_slices import is_elastic, startable
 from admission.controllers.pods.start import beyond, starts
 from admission.controllers.pods.workload_updates import corrected, followed, released_at_end, uncomposed, unlike
 from admission.controllers.state import conditions
 from admission.controllers.state.actions import CreateWorkload, DeleteWorkload, PlannedEvent, SetStatus
-from admission.integrations.pod import QueuedPod
-from admission.integrations.podgroup import MAIN, PodUnit, SortedMembers, TooFewPods, UnlikePods, sort_out, youngest
+from admission.integrations.pods.pod import QueuedPod
+from admission.integrations.pods.podgroup import (
+    MAIN,
+    PodUnit,
+    SortedMembers,
+    TooFewPods,
+    UnlikePods,
+    sort_out,
+    youngest,
+)
 from admission.integrations.podset import PodSetConflict
 from admission.integrations.registry import ADAPTERS, KINDS
 from api import names

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from admission.integrations.pod import QueuedPod
+from admission.integrations.pods.pod import QueuedPod
 from api.kube.informers.store import Change, ChangeType
 from api.workloads import Workload
 

@@ -7,9 +7,9 @@ condition stays unchanged, since their replacements are still to come.
 
 from __future__ import annotations
 
-from admission.controllers.jobs.elastic import admitted_counts
+from admission.controllers.jobs.plan.elastic import admitted_counts
 from admission.controllers.state.conditions import with_condition
-from admission.integrations.podgroup import PodUnit
+from admission.integrations.pods.podgroup import PodUnit
 from api.meta import find_condition, is_true
 from api.names import ADMITTED, EVICTED, GANG, WAITING_FOR_REPLACEMENT_PODS, ReplacementReason
 from api.workloads import Workload, WorkloadStatus

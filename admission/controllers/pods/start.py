@@ -15,10 +15,10 @@ from typing import Any, Final
 import msgspec
 
 from admission.controllers.pods.actions import StartPod
-from admission.controllers.pods.sakkara_unit import ExactUnit
+from admission.controllers.pods.gangs.sakkara_unit import ExactUnit
 from admission.controllers.state.actions import PlannedEvent
-from admission.integrations.pod import QueuedPod
-from admission.integrations.podgroup import MAIN, PodUnit, UnlikePods
+from admission.integrations.pods.pod import QueuedPod
+from admission.integrations.pods.podgroup import MAIN, PodUnit, UnlikePods
 from admission.integrations.podset import PodSetInfo, applied
 from api import names
 from api.meta import find_condition, parse_time

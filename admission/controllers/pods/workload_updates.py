@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from admission.controllers.jobs.context import JobContext
-from admission.controllers.jobs.workload import PriorityClassMissing, spec_patch
+from admission.controllers.jobs.plan.workload import PriorityClassMissing, spec_patch
 from admission.controllers.pods.actions import NOTHING, PodGroupPlan, ReleasePod
 from admission.controllers.pods.compose import priority_label, spec_of
 from admission.controllers.state.actions import PatchWorkload, PlannedEvent, SetStatus
 from admission.controllers.state.conditions import MESSAGE_LIMIT, with_condition, without
-from admission.integrations.pod import QueuedPod
-from admission.integrations.podgroup import PodUnit, TooFewPods, UnlikePods
+from admission.integrations.pods.pod import QueuedPod
+from admission.integrations.pods.podgroup import PodUnit, TooFewPods, UnlikePods
 from api import names
 from api.errors import InvalidObject
 from api.kube.resources import PODS

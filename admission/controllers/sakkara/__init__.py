@@ -10,6 +10,6 @@ output_paths        the tree path of a member
 output_ranks        the ranks of members
 output_times        the scheduler's decision times
 
-controllers/watch/sakkara_trees.py gives the ledger the trees' levels; pods/sakkara_groups.py and its neighbours turn groups
-into gangs.
+controllers/watch/sakkara_trees.py gives the ledger the trees' levels; pods/gangs/sakkara_groups.py and its neighbours turn
+groups into gangs.
 """

@@ -17,15 +17,15 @@ from typing import Any, Final, Protocol
 
 import msgspec
 
+from admission.controllers.pods.gangs.sakkara_groups import SakkaraGroups, group_key
 from admission.controllers.pods.pod_indexes import BY_GROUP, PodView, group_keys
-from admission.controllers.pods.sakkara_groups import SakkaraGroups, group_key
 from admission.controllers.sakkara.output import GroupResult, result
 from admission.controllers.sakkara.output_members import MemberPod, read_member
 from admission.controllers.sakkara.output_paths import TreePaths
 from admission.controllers.sakkara.output_record import RECORD, SOLVER, WRITTEN, ResultInput, ResultRecord
 from admission.controllers.sakkara.output_times import SolverTimes
 from admission.controllers.watch.caches import InformerView
-from admission.integrations.pod import QueuedPod
+from admission.integrations.pods.pod import QueuedPod
 from api.errors import Conflict, Forbidden, Invalid, NotFound
 from api.kube.client import Kube, PatchKind
 from api.kube.informers.store import Change, ChangeType

@@ -8,7 +8,7 @@ from typing import Final
 
 import msgspec
 
-from admission.integrations.pod import PodMeta
+from admission.integrations.pods.pod import PodMeta
 from api import names
 from api.meta import object_key, parse_time
 from api.pod.pods import Gate

@@ -1,7 +1,7 @@
 """Writes evictions of every origin to the API server, with events and metrics.
 
 The reconciler of workloads and the scheduler call it. The job controllers then stop the job, and its quota is released only
-once its pods are gone (jobs/job_plan.py).
+once its pods are gone (jobs/plan/job_plan.py).
 """
 
 from __future__ import annotations

@@ -15,8 +15,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from admission.integrations.declared import DeclaredJob
-from admission.integrations.entries import FROM_AROUND
+from admission.integrations.declared.declared import DeclaredJob
+from admission.integrations.declared.entries import FROM_AROUND
 from admission.integrations.paths import Location, fields, value_at
 from admission.integrations.registry import KINDS
 from admission.webhook.rules.jobs import Job, ReviewedKind, queue_name

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from admission.integrations.children import fault_of_descendant
 from admission.integrations.registry import KINDS
-from admission.integrations.sets import SCALED
+from admission.integrations.sets.sets import SCALED
 from admission.webhook.guards import owners
 from admission.webhook.rules.fields import Errors, FieldPath, forbidden
 from admission.webhook.rules.jobs import annotations_of, is_part, labels_of, queue_name

@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from admission.integrations.children import fault_of_part, fault_of_pod, fault_of_start
-from admission.integrations.gang import is_subdomain
+from admission.integrations.pods.gang import is_subdomain
 from admission.integrations.registry import KINDS
-from admission.integrations.sets import BY_FRAMEWORK, SCALED, SETS
+from admission.integrations.sets.sets import BY_FRAMEWORK, SCALED, SETS
 from admission.webhook.rules.fields import Errors, FieldPath, forbidden
 from admission.webhook.rules.review_rules import JOB, JOB_CONTROLLERS, GroupKind, ReviewRules
 from api import names

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from admission.integrations.base import as_elastic, asks_for_elastic
 from admission.integrations.children import fault_of_part, fault_of_start
-from admission.integrations.pod import role_hash
+from admission.integrations.pods.pod import role_hash
 from admission.integrations.registry import KINDS
 from admission.webhook.guards import owners
 from admission.webhook.guards.marks import closed_gates, marks_of, may_mark

@@ -1,4 +1,4 @@
-"""Reviews declared kinds of jobs (integrations/declared.py): derives a ReviewedKind from the declaration."""
+"""Reviews declared kinds of jobs (integrations/declared/declared.py): derives a ReviewedKind from the declaration."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import copy
 from collections.abc import Iterator, Mapping, Sequence
 
 from admission.integrations.base import asks_for_elastic
-from admission.integrations.declared import DeclaredJob
-from admission.integrations.entries import DeclaredPodSet
-from admission.integrations.expressions import JobExpressions
+from admission.integrations.declared.declared import DeclaredJob
+from admission.integrations.declared.entries import DeclaredPodSet
+from admission.integrations.declared.expressions import JobExpressions
+from admission.integrations.declared.referenced import MissingReference
+from admission.integrations.declared.template_shape import check_pod_spec, checked_template
 from admission.integrations.paths import Location, fields, value_at
-from admission.integrations.referenced import MissingReference
-from admission.integrations.template_shape import check_pod_spec, checked_template
 from admission.webhook.rules.annotations import groups
 from admission.webhook.rules.fields import Errors, FieldPath, forbidden, invalid
 from admission.webhook.rules.jobs import Job, ReviewedKind, annotations_of, elastic_topology

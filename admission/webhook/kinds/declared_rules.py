@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from typing import Any, Final
 
 from admission.integrations.registry import KINDS
-from admission.integrations.sets import SCALED
+from admission.integrations.sets.sets import SCALED
 from api.errors import NotFound, StowageError
 from api.kube.client import Kube, PatchKind
 from api.kube.resources import MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS, Resource

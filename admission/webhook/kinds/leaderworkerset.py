@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from admission.integrations.leaderworkerset import (
+from admission.integrations.sets.leaderworkerset import (
     LEADER,
     MAIN,
     MOST_GROUPS,

@@ -15,7 +15,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-from admission.integrations.gang import PodGang
+from admission.integrations.pods.gang import PodGang
 from admission.webhook.guards import marks
 from admission.webhook.kinds import scaled
 from admission.webhook.kinds.deployment import FRAMEWORK as DEPLOYMENT

@@ -1,4 +1,4 @@
-"""Reviews kinds that a JobKind declares by a scale subresource (integrations/scaled.py). Pure; endpoints.py calls it.
+"""Reviews kinds that a JobKind declares by a scale subresource (integrations/sets/scaled.py). Pure; endpoints.py calls it.
 
 If the JobKind gives the path of the pod template, the webhook marks the template as for other sets, so that all pods are
 created with the gate. Otherwise pods name the queue themselves, and the webhook marks each pod that such an object controls.
@@ -13,8 +13,8 @@ from typing import Any, Final
 
 from admission.integrations.base import asks_for_elastic
 from admission.integrations.paths import fields, value_at, with_value
-from admission.integrations.scaled import MAIN, ScaledSet
-from admission.integrations.sets import SCALED
+from admission.integrations.sets.scaled import MAIN, ScaledSet
+from admission.integrations.sets.sets import SCALED
 from admission.webhook.kinds import sets
 from admission.webhook.rules import schedulers
 from admission.webhook.rules.fields import Errors, FieldPath, forbidden, invalid

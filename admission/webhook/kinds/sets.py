@@ -3,8 +3,8 @@
 The set is not suspended; its pods are gated. If a set names a queue, the webhook marks its templates as Kueue does, so that
 either may complete what the other has marked without a change that would restart all pods: an annotation says that a
 controller above the pods admits them, and the templates of a LeaderWorkerSet name the queue and the priority class. The
-controller names a pod's group later (controllers/pods/sets.py): the Workload's name depends on the set's uid, and a template
-that changed with the number of pods would restart all of them. Group names in a template (copied from another set) are
+controller names a pod's group later (controllers/pods/sets/sets.py): the Workload's name depends on the set's uid, and a
+template that changed with the number of pods would restart all of them. Group names in a template (copied from another set) are
 removed. Templates that name a gang of another dialect keep it and get only the queue.
 
 The queue is immutable once a pod is ready. The requests of its pods are immutable while it has pods. Pure; statefulset.py
@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from admission.integrations.pod import role_hash
+from admission.integrations.pods.pod import role_hash
 from admission.webhook.rules import gangs, jobs, schedulers
 from admission.webhook.rules.defaults import in_managed_namespace
 from admission.webhook.rules.fields import IMMUTABLE, OMIT, Errors, FieldPath, invalid, unchanged
@@ -139,7 +139,7 @@ def _class_change(old: Mapping[str, Any], new: Mapping[str, Any]) -> Errors:
 def same_shapes(old: Sequence[Template], new: Sequence[Template]) -> Errors:
     """Returns an error for each template whose pod requests changed.
 
-    Requests determine a pod's role (integrations/pod.py); images and commands may change.
+    Requests determine a pod's role (integrations/pods/pod.py); images and commands may change.
     """
     before = {template.path: template for template in old}
     return [

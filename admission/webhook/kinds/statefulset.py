@@ -2,7 +2,7 @@
 
 It may be scaled to zero and from zero, because its whole group then ends or starts. Other changes of its size are refused
 while it has pods, as in Kueue, because its Workload is for another number. `kubectl scale` writes a subresource that this
-webhook does not see; the controller handles it (controllers/pods/setplan.py).
+webhook does not see; the controller handles it (controllers/pods/sets/setplan.py).
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from admission.integrations.statefulset import MAIN, StatefulSet
+from admission.integrations.sets.statefulset import MAIN, StatefulSet
 from admission.webhook.kinds import sets
 from admission.webhook.rules import schedulers
 from admission.webhook.rules.fields import IMMUTABLE, Errors, FieldPath, forbidden, invalid

@@ -8,8 +8,8 @@ from sys import intern
 
 import msgspec
 
-from admission.integrations.gang import PodGang, from_text
-from admission.integrations.sakkara import Requests, shape_of
+from admission.integrations.pods.gang import PodGang, from_text
+from admission.integrations.pods.sakkara import Requests, shape_of
 from api import names
 from api.meta import object_key
 

@@ -15,7 +15,7 @@ import json
 from collections.abc import Mapping
 from typing import Any, Final
 
-from admission.integrations.gang import (
+from admission.integrations.pods.gang import (
     GangReading,
     InvalidGangField,
     PodGang,
@@ -25,8 +25,8 @@ from admission.integrations.gang import (
     names_gang,
     read,
 )
-from admission.integrations.pod import keys_of_terms, role_hash
-from admission.integrations.sakkara import in_words, shape_of
+from admission.integrations.pods.pod import keys_of_terms, role_hash
+from admission.integrations.pods.sakkara import in_words, shape_of
 from admission.webhook.rules.fields import IMMUTABLE, OMIT, Errors, FieldError, FieldPath, forbidden, invalid
 from admission.webhook.rules.gang_pods import GangPod
 from admission.webhook.rules.lookups import Lookups

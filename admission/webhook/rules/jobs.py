@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from admission.integrations.expressions import suspends
+from admission.integrations.declared.expressions import suspends
 from admission.integrations.paths import value_at
 from admission.webhook.rules import annotations as topology
 from admission.webhook.rules import exclusive_topology, gangs, gates, placement_annotations, schedulers

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from admission.integrations.sakkara import SCHEDULER
+from admission.integrations.pods.sakkara import SCHEDULER
 from admission.webhook.rules.fields import Errors, FieldPath, not_supported
 from admission.webhook.rules.review_rules import ReviewRules
 from admission.webhook.rules.template import Template

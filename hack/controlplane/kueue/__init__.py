@@ -18,7 +18,7 @@ from typing import Any, Final
 
 import yaml
 
-from admission.cli.ports import free_ports
+from admission.cli.local_cluster.ports import free_ports
 from hack.controlplane import build, kubeconfig, manifests
 from hack.controlplane.api import eventually
 from hack.controlplane.build import Recipe, Tools

@@ -11,7 +11,7 @@ from pathlib import Path
 from aiohttp import web
 
 from admission.cli.dashboard import NOT_SERVED
-from admission.cli.install import install
+from admission.cli.local_cluster.install import install
 from api.embedded.server import EmbeddedServer, EmbeddedSettings
 from api.kube.client import Kube
 from api.kube.resources import MUTATING_WEBHOOKS, NAMESPACES, NODES, VALIDATING_WEBHOOKS, WORKLOADS

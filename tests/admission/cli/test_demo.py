@@ -15,12 +15,12 @@ import pytest
 from rich.console import Console
 from typer.testing import CliRunner
 
-from admission.cli import demo
-from admission.cli.display import Display, story_of
+from admission.cli.demo import demo
+from admission.cli.demo.display import Display, story_of
+from admission.cli.demo.observe import JobState, JobView, _state
+from admission.cli.demo.story import FOLLOWS, GPUS_PER_HOST, HOSTS_PER_RACK, LEAVES, StoryJob, manifest, nodes, story
+from admission.cli.local_cluster.processes import ChildProcess, ProcessFailed, StowageProcesses
 from admission.cli.main import app
-from admission.cli.observe import JobState, JobView, _state
-from admission.cli.processes import ChildProcess, ProcessFailed, StowageProcesses
-from admission.cli.story import FOLLOWS, GPUS_PER_HOST, HOSTS_PER_RACK, LEAVES, StoryJob, manifest, nodes, story
 from api.kube.resources import JOBS, JOBSETS
 from api.names import REQUIRE_TOPOLOGY
 from api.workloads import Workload

@@ -16,7 +16,7 @@ from mcp.client.stdio import StdioServerParameters, stdio_client
 from typer.testing import CliRunner
 
 from admission.cli.main import app
-from admission.dashboard.tools import TOOLS
+from admission.dashboard.mcp.tools import TOOLS
 from api.embedded.server import EmbeddedServer
 from api.kube.resources import CLUSTER_QUEUES, CRDS, LOCAL_QUEUES, NAMESPACES, RESOURCE_FLAVORS, WORKLOADS
 from tests.builders import workload

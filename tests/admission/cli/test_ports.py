@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from admission.cli import ports
-from admission.cli.ports import free_port, free_ports
+from admission.cli.local_cluster import ports
+from admission.cli.local_cluster.ports import free_port, free_ports
 
 
 def test_ports_are_distinct_and_never_those_of_outgoing_connections() -> None:

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
-from admission.cli.install import install
+from admission.cli.local_cluster.install import install
 from api.embedded.server import EmbeddedServer, EmbeddedSettings
 from api.kube.client import Kube
 from api.kube.resources import MUTATING_WEBHOOKS, NAMESPACES, VALIDATING_WEBHOOKS

@@ -11,12 +11,12 @@ import pytest
 
 from admission.controllers.job_kinds import JobKindController
 from admission.controllers.jobs.controller_context import ControllerContext
-from admission.controllers.pods.sets import SetController
+from admission.controllers.pods.sets.sets import SetController
 from admission.controllers.watch.cluster_view import make_views
-from admission.integrations.declared import DeclaredJob
+from admission.integrations.declared.declared import DeclaredJob
 from admission.integrations.job_kind_errors import read
 from admission.integrations.job_kinds import JobKinds
-from admission.integrations.pod import QueuedPodReader
+from admission.integrations.pods.pod import QueuedPodReader
 from admission.integrations.registry import KINDS
 from api.errors import NotFound
 from api.job_kinds import JobKind

@@ -14,10 +14,10 @@ from admission.controllers.jobs.context import JobOptions
 from admission.controllers.jobs.controller_context import ControllerContext
 from admission.controllers.jobs.job_controller import JobController
 from admission.controllers.pods.pod_controller import PodController
-from admission.controllers.pods.sets import SetController
+from admission.controllers.pods.sets.sets import SetController
 from admission.controllers.watch import rounds
 from admission.integrations.job import BatchJob
-from admission.integrations.pod import QueuedPodReader
+from admission.integrations.pods.pod import QueuedPodReader
 from api.kube.reconcile import Reconciler
 from api.names import MANAGED_LABEL, QUEUE_NAME_LABEL
 

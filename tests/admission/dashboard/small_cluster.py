@@ -16,8 +16,8 @@ import msgspec
 
 from admission.dashboard.cluster import of_objects
 from admission.dashboard.dashboard import Dashboard, Facts
-from admission.dashboard.mcp_endpoint import Endpoint, paths
-from admission.dashboard.server import Authenticate, DashboardServer, plain_listening
+from admission.dashboard.mcp.mcp_endpoint import Endpoint, paths
+from admission.dashboard.serve.server import Authenticate, DashboardServer, plain_listening
 from admission.dashboard.viewer import TokenUser, Viewer
 from admission.world.objects import Objects
 from admission.world.world import World

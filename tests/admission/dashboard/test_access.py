@@ -12,8 +12,8 @@ from typing import Any
 import jsonschema
 import pytest
 
-from admission.dashboard.openapi import document
-from admission.dashboard.routes import EVENTS, PREFIX, ROUTES, Route
+from admission.dashboard.serve.openapi import document
+from admission.dashboard.serve.routes import EVENTS, PREFIX, ROUTES, Route
 from api.kube.resources import ADVANCE_RESERVATIONS
 from tests.admission.dashboard.small_cluster import HIDDEN, RACK, Served, served
 

@@ -11,12 +11,12 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from admission.dashboard import server
 from admission.dashboard.cluster import of_objects
 from admission.dashboard.dashboard import Dashboard, Facts
-from admission.dashboard.mcp_endpoint import PATH, Endpoint, paths
-from admission.dashboard.routes import PREFIX
-from admission.dashboard.server import LONGEST_BODY, DashboardServer
+from admission.dashboard.mcp.mcp_endpoint import PATH, Endpoint, paths
+from admission.dashboard.serve import server
+from admission.dashboard.serve.routes import PREFIX
+from admission.dashboard.serve.server import LONGEST_BODY, DashboardServer
 from admission.serving import connection_limits, connections
 from admission.serving.certificate_authority import issue
 from admission.serving.connection_limits import ConnectionLimits

@@ -24,10 +24,10 @@ from mcp.client.client import Client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.exceptions import MCPError
 
-from admission.dashboard import mcp_endpoint, tools
-from admission.dashboard.mcp_endpoint import PATH
-from admission.dashboard.routes import ROUTES
-from admission.dashboard.tools import TOOLS
+from admission.dashboard.mcp import mcp_endpoint, tools
+from admission.dashboard.mcp.mcp_endpoint import PATH
+from admission.dashboard.mcp.tools import TOOLS
+from admission.dashboard.serve.routes import ROUTES
 from tests.admission.dashboard.small_cluster import HIDDEN, RACK, Served, served
 from tests.admission.dashboard.test_access import ASKED, JOB, NAMES_OTHERS, REFUSED
 

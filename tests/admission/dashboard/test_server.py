@@ -16,10 +16,10 @@ import yarl
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from admission.dashboard import static_files
-from admission.dashboard.openapi import document
 from admission.dashboard.questions import BadQuestion, manifests
-from admission.dashboard.routes import PREFIX, ROUTES
+from admission.dashboard.serve import static_files
+from admission.dashboard.serve.openapi import document
+from admission.dashboard.serve.routes import PREFIX, ROUTES
 from admission.dashboard.viewer import Viewer
 from api.process.identities import TooManyTokens
 from tests.admission.dashboard.small_cluster import Served, served

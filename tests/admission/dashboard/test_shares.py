@@ -11,9 +11,9 @@ from typing import Any, ClassVar
 import pytest
 
 from admission.dashboard import viewer
-from admission.dashboard.encoding import TooLong, encoded
 from admission.dashboard.questions import MOST_OF_ONE, TooBusy
-from admission.dashboard.routes import EVENTS
+from admission.dashboard.serve.encoding import TooLong, encoded
+from admission.dashboard.serve.routes import EVENTS
 from admission.dashboard.stream import MOST_OF_ONE as MOST_STREAMS
 from admission.dashboard.viewer import Permissions, share_of
 from api.kube.resources import NAMESPACES

@@ -13,9 +13,9 @@ from urllib.parse import urlsplit
 import aiohttp
 import pytest
 
-from admission.dashboard import server, unread
 from admission.dashboard.dashboard import Refused
-from admission.dashboard.routes import EVENTS
+from admission.dashboard.serve import server, unread
+from admission.dashboard.serve.routes import EVENTS
 from admission.dashboard.stream import MOST_CLIENTS, MOST_OF_ONE, Batch, Clients, TooManyClients
 from tests.admission.dashboard.small_cluster import TOKENS, Served, served
 

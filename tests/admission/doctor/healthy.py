@@ -12,7 +12,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from admission.cli.install import CONFIG
+from admission.cli.local_cluster.install import CONFIG
 from admission.doctor.expected import Expected, expected
 from admission.doctor.question import Question
 from admission.doctor.view import CONTROLLER, UNGATER, WEBHOOK, View, name_of, namespace_of

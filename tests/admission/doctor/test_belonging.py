@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from admission.cli.install import install
+from admission.cli.local_cluster.install import install
 from admission.doctor import pod_owners
 from admission.doctor.checks import ALL
 from admission.doctor.pod_facts import ListedPod, Owner, PodFacts, pod_facts

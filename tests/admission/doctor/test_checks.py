@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from admission.cli.install import CONFIG
-from admission.controllers.pods import freequeue
+from admission.cli.local_cluster.install import CONFIG
+from admission.controllers.pods.gangs import freequeue
 from admission.doctor.checks import ALL
 from admission.doctor.finding import Check, Finding
 from admission.doctor.pod_facts import PodFacts

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from admission.cli.install import manifests
+from admission.cli.local_cluster.install import manifests
 from api.embedded.server import EmbeddedServer
 from api.kube.client import Kube, PatchKind
 from api.kube.resources import (

@@ -14,7 +14,7 @@ import pytest_asyncio
 from aiohttp import web
 from typer.testing import CliRunner, Result
 
-from admission.cli.install import install, manifests
+from admission.cli.local_cluster.install import install, manifests
 from admission.cli.main import app
 from admission.doctor import read, unmanaged
 from admission.doctor.checks import ALL

@@ -6,8 +6,8 @@ from typing import Any
 
 import msgspec
 
-from admission.integrations.pod import QueuedPod, QueuedPodReader
-from admission.integrations.podgroup import PodUnit
+from admission.integrations.pods.pod import QueuedPod, QueuedPodReader
+from admission.integrations.pods.podgroup import PodUnit
 from api import names
 
 Object = dict[str, Any]

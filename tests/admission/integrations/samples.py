@@ -8,10 +8,10 @@ from functools import partial
 from typing import Any, Final
 
 from admission.integrations.base import JobIntegration
-from admission.integrations.declared import DeclaredJob
-from admission.integrations.functions.trainjob import CLUSTER_RUNTIMES
+from admission.integrations.declared.declared import DeclaredJob
+from admission.integrations.declared.functions.trainjob import CLUSTER_RUNTIMES
+from admission.integrations.declared.referenced import REFERENCED
 from admission.integrations.paths import Location, fields, value_at, with_value
-from admission.integrations.referenced import REFERENCED
 from api.job_kinds import JobKind, PodSetRule
 
 Object = dict[str, Any]

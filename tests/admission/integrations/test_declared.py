@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from admission.integrations.declared import DeclaredJob
+from admission.integrations.declared.declared import DeclaredJob
 from admission.integrations.registry import BY_FRAMEWORK
 from api.errors import InvalidObject
 from tests.admission.integrations.samples import declared, sample, suspended

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
+from admission.integrations.declared.functions.trainjob import CLUSTER_RUNTIMES
+from admission.integrations.declared.referenced import REFERENCED
 from admission.integrations.exclusive import exclusive_annotations
-from admission.integrations.functions.trainjob import CLUSTER_RUNTIMES
 from admission.integrations.paths import with_value
-from admission.integrations.referenced import REFERENCED
 from api.names import JOBSET_EXCLUSIVE_TOPOLOGY
 
 Obj = dict[str, Any]

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from admission.integrations.declared import DeclaredJob
+from admission.integrations.declared.declared import DeclaredJob
 from admission.integrations.job_kind_errors import read
 from admission.webhook.kinds.declared import kind_of
 from admission.webhook.rules.review_rules import ReviewRules

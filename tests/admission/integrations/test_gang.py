@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from admission.integrations.gang import MatchPolicy, PodGang, from_text, groups_of, policy_of, read
+from admission.integrations.pods.gang import MatchPolicy, PodGang, from_text, groups_of, policy_of, read
 
 GANG = "pod-group.scheduling.x-k8s.io/name"
 MINIMUM = "pod-group.scheduling.x-k8s.io/min-available"

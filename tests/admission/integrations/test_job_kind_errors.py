@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from admission.integrations.declared import DeclaredJob
+from admission.integrations.declared.declared import DeclaredJob
 from admission.integrations.job_kind_errors import errors_of, read
 from admission.integrations.paths import with_value
 from admission.integrations.registry import FOLDER

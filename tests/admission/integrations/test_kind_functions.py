@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from admission.integrations.declared import DeclaredJob
-from admission.integrations.functions.trainjob import CLUSTER_RUNTIMES
+from admission.integrations.declared.declared import DeclaredJob
+from admission.integrations.declared.functions.trainjob import CLUSTER_RUNTIMES
+from admission.integrations.declared.referenced import REFERENCED, MissingReference
 from admission.integrations.job import BatchJob
 from admission.integrations.podset import PodSetInfo
-from admission.integrations.referenced import REFERENCED, MissingReference
 from admission.integrations.registry import BY_FRAMEWORK
 from api.errors import InvalidObject
 from api.pod.pod_requests import effective_requests

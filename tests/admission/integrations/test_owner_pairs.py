@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from admission.integrations.declared import DeclaredJob
+from admission.integrations.declared.declared import DeclaredJob
 from admission.integrations.registry import DECLARED
 from api.job_kinds import ChildKind
 from api.kube.resources import Resource

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from admission.integrations.pod import QueuedPodReader, role_hash
+from admission.integrations.pods.pod import QueuedPodReader, role_hash
 from api import names
 from tests.admission.integrations.pods import read, wire
 

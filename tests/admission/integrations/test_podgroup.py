@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from admission.integrations.pod import QueuedPod
-from admission.integrations.podgroup import TooFewPods, UnlikePods, sort_out
+from admission.integrations.pods.pod import QueuedPod
+from admission.integrations.pods.podgroup import TooFewPods, UnlikePods, sort_out
 from api import names
 from tests.admission.integrations.pods import read, unit, wire
 

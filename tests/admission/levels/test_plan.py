@@ -12,7 +12,7 @@ import pytest
 import yaml
 from typer.testing import CliRunner, Result
 
-from admission.cli.install import manifests
+from admission.cli.local_cluster.install import manifests
 from admission.cli.main import app
 from admission.levels.level_plan import Plan, plan
 from admission.levels.oddities import LabelledNode

@@ -15,7 +15,7 @@ import pytest_asyncio
 from aiohttp import web
 from typer.testing import CliRunner, Result
 
-from admission.cli.install import manifests
+from admission.cli.local_cluster.install import manifests
 from admission.cli.main import app
 from api.embedded.server import EmbeddedServer, EmbeddedSettings
 from api.kube.client import Kube

@@ -14,7 +14,7 @@ from typing import Any
 import aiohttp
 import pytest
 
-from admission.cli.ports import free_port
+from admission.cli.local_cluster.ports import free_port
 from admission.controllers.watch.cluster_view import make_views
 from admission.engine.queue.queues import PendingQueues
 from admission.settings import AdmissionSettings

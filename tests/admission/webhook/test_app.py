@@ -6,8 +6,8 @@ import asyncio
 import contextlib
 from pathlib import Path
 
-from admission.cli.install import install
-from admission.cli.ports import free_port
+from admission.cli.local_cluster.install import install
+from admission.cli.local_cluster.ports import free_port
 from admission.settings import AdmissionSettings, WebhookSection
 from admission.webhook.app import run_webhook
 from api.embedded.server import EmbeddedServer

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from admission.integrations.declared import DeclaredJob
+from admission.integrations.declared.declared import DeclaredJob
 from admission.integrations.job_kind_errors import read
 from admission.integrations.registry import KINDS
 from admission.webhook.endpoints import MUTATE_DECLARED, VALIDATE_DECLARED, Request

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from admission.integrations import gang as dialects
+from admission.integrations.pods import gang as dialects
 from admission.webhook.kinds import pod
 from admission.webhook.rules import gangs
 from admission.webhook.rules.lookups import Lookups

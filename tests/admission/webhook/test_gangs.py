@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from admission.integrations.gang import PodGang, from_text
+from admission.integrations.pods.gang import PodGang, from_text
 from admission.webhook.kinds import pod
 from admission.webhook.rules import gangs
 from admission.webhook.rules.gang_pods import gang_keys, read_member

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from admission.integrations.declared import DeclaredJob
+from admission.integrations.declared.declared import DeclaredJob
 from admission.integrations.paths import value_at, with_value
 from admission.integrations.podset import PodSetInfo
 from admission.integrations.registry import ADAPTERS

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from admission.integrations.gang import PodGang, from_text
+from admission.integrations.pods.gang import PodGang, from_text
 from admission.webhook.kinds import pod
 from admission.webhook.kinds.job import JOB
 from admission.webhook.rules import gangs

@@ -12,11 +12,11 @@ from typer.testing import CliRunner
 
 from admission.cli.main import app
 from admission.integrations.base import JobIntegration
-from admission.integrations.declared import DeclaredJob
+from admission.integrations.declared.declared import DeclaredJob
 from admission.integrations.paths import with_value
 from admission.integrations.registry import ADAPTERS, DECLARED
 from admission.integrations.registry import KINDS as KINDS_KNOWN
-from admission.integrations.sets import SCALED as SCALED_KINDS
+from admission.integrations.sets.sets import SCALED as SCALED_KINDS
 from api import names
 from api.text import manifests
 from tests.admission.integrations.samples import CRANE_KIND, CRANES, annotated, larger, runtime, suspended

@@ -16,9 +16,9 @@ from pathlib import Path
 
 import uvloop
 
-from admission.cli.install import CONFIG
-from admission.cli.ports import free_port
-from admission.cli.processes import ChildProcess, StowageProcesses
+from admission.cli.local_cluster.install import CONFIG
+from admission.cli.local_cluster.ports import free_port
+from admission.cli.local_cluster.processes import ChildProcess, StowageProcesses
 from api import names
 from api.kube.client import Kube
 from api.kube.resources import ALL, CLUSTER_QUEUES

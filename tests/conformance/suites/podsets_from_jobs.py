@@ -8,8 +8,8 @@ import msgspec
 
 from admission.integrations.job import BatchJob
 from admission.integrations.jobset import JobSet
-from admission.integrations.pod import QueuedPodReader
-from admission.integrations.podgroup import PodUnit
+from admission.integrations.pods.pod import QueuedPodReader
+from admission.integrations.pods.podgroup import PodUnit
 from api import names
 from api.workloads import PodSet
 from tests.conformance import runner

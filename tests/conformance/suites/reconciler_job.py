@@ -16,8 +16,8 @@ import pytest
 
 from admission.controllers.jobs.actions import DeleteJob, JobPlan, PatchJob
 from admission.controllers.jobs.context import JobContext, JobOptions
-from admission.controllers.jobs.finish import plan_orphaned
-from admission.controllers.jobs.job_plan import plan
+from admission.controllers.jobs.plan.finish import plan_orphaned
+from admission.controllers.jobs.plan.job_plan import plan
 from admission.controllers.state.actions import CreateWorkload, DeleteWorkload, PatchWorkload, SetStatus
 from admission.integrations.base import JobIntegration
 from admission.integrations.job import BatchJob

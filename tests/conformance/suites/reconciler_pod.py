@@ -19,8 +19,8 @@ from admission.controllers.pods.compose import is_group_workload
 from admission.controllers.pods.pod_indexes import unit_key
 from admission.controllers.pods.pod_plan import PodGroupOptions, plan, plan_gone
 from admission.controllers.state.actions import CreateWorkload, DeleteWorkload, PatchWorkload, SetStatus
-from admission.integrations.pod import QueuedPodReader
-from admission.integrations.podgroup import PodUnit
+from admission.integrations.pods.pod import QueuedPodReader
+from admission.integrations.pods.podgroup import PodUnit
 from api.embedded.writes.strategic import strategic_merge
 from api.meta import is_true, parse_time, rfc3339
 from api.names import EVICTED, MANAGED_FINALIZER, QUOTA_RESERVED, WAITING_FOR_REPLACEMENT_PODS, PodsHeldReason

@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from admission.integrations.pod import QueuedPodReader
+from admission.integrations.pods.pod import QueuedPodReader
 from admission.webhook.kinds.pod import set_defaults, validate_create, validate_update, warnings
 from admission.webhook.rules.fields import Errors
 from admission.webhook.rules.lookups import Lookups

@@ -9,8 +9,8 @@ import pytest
 
 from admission.controllers.jobs.ancestors import JobAncestors
 from admission.controllers.jobs.context import JobContext, JobOptions
-from admission.controllers.jobs.job_plan import plan
-from admission.controllers.jobs.workload import composed
+from admission.controllers.jobs.plan.job_plan import plan
+from admission.controllers.jobs.plan.workload import composed
 from admission.controllers.watch.caches import InformerView
 from admission.integrations.registry import BY_FRAMEWORK
 from api.workloads import Workload

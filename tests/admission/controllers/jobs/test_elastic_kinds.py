@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from admission.controllers.jobs.context import JobContext, JobOptions
-from admission.controllers.jobs.job_plan import plan
-from admission.controllers.jobs.start import plan_start
-from admission.controllers.jobs.workload import composed
+from admission.controllers.jobs.plan.job_plan import plan
+from admission.controllers.jobs.plan.start import plan_start
+from admission.controllers.jobs.plan.workload import composed
 from admission.controllers.state import conditions
 from admission.controllers.state.actions import CreateWorkload, DeleteWorkload, PatchWorkload
-from admission.integrations.declared import DeclaredJob
+from admission.integrations.declared.declared import DeclaredJob
 from admission.integrations.registry import BY_FRAMEWORK
 from api import names
 from api.errors import InvalidObject

@@ -8,9 +8,9 @@ import pytest
 
 from admission.controllers.jobs.actions import DeleteJob, JobPlan, PatchJob
 from admission.controllers.jobs.context import JobContext, JobOptions
-from admission.controllers.jobs.job_plan import plan
-from admission.controllers.jobs.pods_ready import with_reclaimable
-from admission.controllers.jobs.workload import composed
+from admission.controllers.jobs.plan.job_plan import plan
+from admission.controllers.jobs.plan.pods_ready import with_reclaimable
+from admission.controllers.jobs.plan.workload import composed
 from admission.controllers.state import conditions
 from admission.controllers.state.actions import PatchWorkload, SetStatus
 from api import names

@@ -9,8 +9,8 @@ import pytest
 
 from admission.controllers.jobs.actions import JobPlan, PatchJob
 from admission.controllers.jobs.context import JobOptions
-from admission.controllers.jobs.job_plan import plan
-from admission.controllers.jobs.pods_ready import with_pods_ready
+from admission.controllers.jobs.plan.job_plan import plan
+from admission.controllers.jobs.plan.pods_ready import with_pods_ready
 from admission.controllers.state.actions import SetStatus
 from api import names
 from api.meta import find_condition, is_true

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from admission.controllers.jobs.actions import JobPlan, PatchJob
-from admission.controllers.jobs.job_plan import plan
+from admission.controllers.jobs.plan.job_plan import plan
 from admission.controllers.state import conditions
 from admission.controllers.state.actions import SetStatus
 from admission.integrations.base import JobIntegration

@@ -9,7 +9,7 @@ import pytest
 
 from admission.controllers.jobs.actions import PatchJob
 from admission.controllers.jobs.context import JobOptions
-from admission.controllers.jobs.job_plan import plan
+from admission.controllers.jobs.plan.job_plan import plan
 from admission.integrations.base import JobIntegration
 from api import names
 from api.topology import ResourceFlavor

@@ -8,11 +8,11 @@ import pytest
 
 from admission.controllers.jobs.actions import JobPlan, PatchJob
 from admission.controllers.jobs.context import JobContext
-from admission.controllers.jobs.job_plan import plan
-from admission.controllers.jobs.workload import composed
+from admission.controllers.jobs.plan.job_plan import plan
+from admission.controllers.jobs.plan.workload import composed
 from admission.controllers.state import conditions
 from admission.controllers.state.actions import SetStatus
-from admission.integrations.declared import DeclaredJob
+from admission.integrations.declared.declared import DeclaredJob
 from admission.integrations.paths import without
 from admission.integrations.registry import BY_FRAMEWORK
 from api import names

@@ -12,14 +12,14 @@ from dataclasses import replace
 from typing import Any
 
 from admission.controllers.jobs.context import JobContext
-from admission.controllers.jobs.elastic import admitted_counts
+from admission.controllers.jobs.plan.elastic import admitted_counts
 from admission.controllers.pods.actions import AdoptWorkload, DeletePod, PodGroupPlan, ReleasePod, StartPod, StopPod
-from admission.controllers.pods.gang import terms_of
-from admission.controllers.pods.gang_groups import with_verdict
-from admission.controllers.pods.gangs import plan_gang
+from admission.controllers.pods.gang_plan import plan_gang
+from admission.controllers.pods.gangs.gang import terms_of
+from admission.controllers.pods.gangs.gang_groups import with_verdict
+from admission.controllers.pods.gangs.podgroups import PodGroups
 from admission.controllers.pods.pod_indexes import pod_keys
 from admission.controllers.pods.pod_plan import plan_gone
-from admission.controllers.pods.podgroups import PodGroups
 from admission.controllers.state import conditions, lifecycle
 from admission.controllers.state.actions import CreateWorkload, DeleteWorkload, PatchWorkload, SetStatus
 from admission.controllers.state.admission_context import AdmissionContext, blocker
@@ -33,9 +33,9 @@ from admission.engine.decision import Admit, Evict, Preempt
 from admission.engine.ledger.ledger import Ledger
 from admission.engine.queue.queues import PendingQueues
 from admission.engine.scheduler_state import SchedulerState
-from admission.integrations.gang import PodGang
-from admission.integrations.pod import PodMeta, QueuedPod
-from admission.integrations.podgroup import PodUnit
+from admission.integrations.pods.gang import PodGang
+from admission.integrations.pods.pod import PodMeta, QueuedPod
+from admission.integrations.pods.podgroup import PodUnit
 from api import names
 from api.groups import PodGroup
 from api.meta import is_true, rfc3339

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import pytest
 
-from admission.integrations.gang import PodGang
+from admission.integrations.pods.gang import PodGang
 from api.groups import PodGroup
 from api.meta import find_condition, is_true
 from api.names import EVICTED, GANG_BOUND

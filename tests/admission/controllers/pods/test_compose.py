@@ -6,13 +6,13 @@ import msgspec
 import pytest
 
 from admission.controllers.jobs.context import JobContext, JobOptions
-from admission.controllers.jobs.workload import composed as of_job
+from admission.controllers.jobs.plan.workload import composed as of_job
 from admission.controllers.options import job_options
 from admission.controllers.pods.compose import composed
 from admission.controllers.report.wait_reasons import of_rollout
 from admission.integrations.job import BatchJob
-from admission.integrations.pod import QueuedPodReader
-from admission.integrations.podgroup import PodUnit, UnlikePods
+from admission.integrations.pods.pod import QueuedPodReader
+from admission.integrations.pods.podgroup import PodUnit, UnlikePods
 from admission.settings import AdmissionSettings
 from api import names
 from tests.admission.integrations.pods import wire

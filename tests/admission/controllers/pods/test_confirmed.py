@@ -13,8 +13,8 @@ import pytest
 from admission.controllers.jobs.controller_context import ControllerContext
 from admission.controllers.pods.pod_controller import PodController
 from admission.controllers.write.workload_writer import Recorder
-from admission.integrations.gang import PodGang
-from admission.integrations.pod import QueuedPod, QueuedPodReader
+from admission.integrations.pods.gang import PodGang
+from admission.integrations.pods.pod import QueuedPod, QueuedPodReader
 from api import names
 from api.embedded.server import EmbeddedServer, EmbeddedSettings
 from api.errors import NotFound

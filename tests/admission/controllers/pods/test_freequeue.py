@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from admission.controllers.pods.freequeue import MOST_FLAVORS, cluster_queue, flavor
+from admission.controllers.pods.gangs.freequeue import MOST_FLAVORS, cluster_queue, flavor
 from api.names import GANG_QUEUE, SAKKARA_QUEUE
 from api.topology import ResourceFlavor
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from admission.controllers.pods.gang_events import AGAIN, BURST, KEPT, PATIENCE, GangMessages
-from admission.integrations.gang import PodGang
-from admission.integrations.pod import QueuedPod
+from admission.controllers.pods.gangs.gang_events import AGAIN, BURST, KEPT, PATIENCE, GangMessages
+from admission.integrations.pods.gang import PodGang
+from admission.integrations.pods.pod import QueuedPod
 from tests.admission.controllers.pods.gang_simulation import GangSimulation
 
 A = PodGang("a", 3)

@@ -14,8 +14,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from admission.controllers.pods.gang import BACKOFF, DEFAULT_TIMEOUT, GangTerms, stopped
-from admission.integrations.gang import MatchPolicy, PodGang
+from admission.controllers.pods.gangs.gang import BACKOFF, DEFAULT_TIMEOUT, GangTerms, stopped
+from admission.integrations.pods.gang import MatchPolicy, PodGang
 from api.groups import PodGroup
 from api.meta import find_condition, is_true, parse_time
 from api.names import ADMITTED, EVICTED, FINISHED, GANG, GANG_BOUND, GANG_MADE, QUOTA_RESERVED

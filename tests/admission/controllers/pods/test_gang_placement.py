@@ -6,9 +6,9 @@ import json
 
 import pytest
 
-from admission.controllers.pods.gang import GangUnit, LateUnit, terms_of
-from admission.integrations.gang import PodGang
-from admission.integrations.podgroup import PodUnit, UnlikePods
+from admission.controllers.pods.gangs.gang import GangUnit, LateUnit, terms_of
+from admission.integrations.pods.gang import PodGang
+from admission.integrations.pods.podgroup import PodUnit, UnlikePods
 from api import names
 from api.errors import InvalidObject
 from api.groups import PodGroup

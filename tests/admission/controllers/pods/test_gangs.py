@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from admission.controllers.pods.gang import terms_of
-from admission.integrations.gang import MatchPolicy, PodGang
-from admission.integrations.podgroup import UnlikePods
+from admission.controllers.pods.gangs.gang import terms_of
+from admission.integrations.pods.gang import MatchPolicy, PodGang
+from admission.integrations.pods.podgroup import UnlikePods
 from api.groups import PodGroup
 from api.meta import find_condition
 from api.names import EVICTED, FINISHED, GANG_MADE, QUOTA_RESERVED

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from admission.controllers.pods.orphaned_pods import ORPHANING
 from admission.controllers.pods.pod_indexes import keys_of
 from admission.controllers.pods.pod_plan import plan_gone
-from admission.controllers.pods.setactions import NOTHING, SetPlan
-from admission.controllers.pods.setplan import plan_set
+from admission.controllers.pods.sets.orphaned_pods import ORPHANING
+from admission.controllers.pods.sets.setactions import NOTHING, SetPlan
+from admission.controllers.pods.sets.setplan import plan_set
 from admission.controllers.state.actions import CreateWorkload, DeleteWorkload, PatchWorkload, SetStatus
 from admission.controllers.watch.caches import is_orphan
-from admission.integrations.pod import QueuedPod
+from admission.integrations.pods.pod import QueuedPod
 from api import names
 from api.meta import find_condition
 from api.workloads import Workload

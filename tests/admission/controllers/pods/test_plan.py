@@ -15,7 +15,7 @@ from admission.controllers.pods.pod_plan import plan
 from admission.controllers.pods.workload_updates import with_reason
 from admission.controllers.state import conditions
 from admission.controllers.state.actions import CreateWorkload, PatchWorkload, PlannedEvent, SetStatus
-from admission.integrations.podgroup import PodUnit
+from admission.integrations.pods.podgroup import PodUnit
 from api import names
 from api.assignment import encode
 from api.meta import ObjectMeta, OwnerReference, find_condition, is_true

@@ -6,8 +6,8 @@ from typing import Any, cast
 
 import pytest
 
+from admission.controllers.pods.gangs.podgroups import PodGroupController, PodGroups
 from admission.controllers.pods.pod_indexes import BY_GROUP, group_keys
-from admission.controllers.pods.podgroups import PodGroupController, PodGroups
 from api.kube.client import Kube
 from api.kube.informers.store import Store
 from api.kube.resources import POD_GROUPS

@@ -7,11 +7,11 @@ from typing import Any, cast
 import pytest
 
 from admission.controllers.pods.pod_indexes import PodView
-from admission.controllers.pods.pods_without_group import PodsWithoutGroup
+from admission.controllers.pods.sets.pods_without_group import PodsWithoutGroup
 from admission.controllers.watch.caches import InformerView
 from admission.controllers.write.workload_writer import Recorder
-from admission.integrations.pod import PodMeta, QueuedPod
-from admission.integrations.sets import BY_FRAMEWORK
+from admission.integrations.pods.pod import PodMeta, QueuedPod
+from admission.integrations.sets.sets import BY_FRAMEWORK
 from api.kube.informers.store import Store
 from api.names import POD_SUSPENDING_PARENT, QUEUE_NAME_LABEL, SET_NAME
 

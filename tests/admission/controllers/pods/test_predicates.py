@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from admission.controllers.pods.predicates import is_creation, is_irrelevant, is_pod_progress
-from admission.integrations.pod import PodMeta, QueuedPod
+from admission.integrations.pods.pod import PodMeta, QueuedPod
 from api.kube.informers.store import Change, ChangeType
 from api.names import ADMITTED, QUOTA_RESERVED
 from api.workloads import Workload

@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 
 from admission.controllers.jobs.context import JobContext, JobOptions
-from admission.controllers.jobs.pods_ready import with_pods_ready
-from admission.controllers.pods.gang import GangTerms, GangUnit
+from admission.controllers.jobs.plan.pods_ready import with_pods_ready
+from admission.controllers.pods.gangs.gang import GangTerms, GangUnit
 from admission.controllers.pods.pod_plan import plan
 from admission.controllers.state import conditions
 from admission.controllers.state.actions import SetStatus
-from admission.integrations.podgroup import PodUnit
+from admission.integrations.pods.podgroup import PodUnit
 from api import names
 from api.meta import find_condition
 from api.workloads import Admission, Workload

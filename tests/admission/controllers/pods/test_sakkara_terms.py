@@ -9,13 +9,13 @@ import pytest
 
 from admission.controllers.jobs.context import JobContext
 from admission.controllers.pods.actions import DeletePod, PodGroupPlan, StopPod
-from admission.controllers.pods.gang import GangTerms, terms_of
-from admission.controllers.pods.gangs import plan_gang
-from admission.controllers.pods.sakkara_terms import DescribedGroup, as_described
+from admission.controllers.pods.gang_plan import plan_gang
+from admission.controllers.pods.gangs.gang import GangTerms, terms_of
+from admission.controllers.pods.gangs.sakkara_terms import DescribedGroup, as_described
 from admission.controllers.state.actions import CreateWorkload, PatchWorkload
-from admission.integrations.gang import PodGang
-from admission.integrations.pod import PodMeta, QueuedPod
-from admission.integrations.podgroup import PodUnit
+from admission.integrations.pods.gang import PodGang
+from admission.integrations.pods.pod import PodMeta, QueuedPod
+from admission.integrations.pods.podgroup import PodUnit
 from api import names
 from api.groups import PodGroup
 from api.meta import Condition

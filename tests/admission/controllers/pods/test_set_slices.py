@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from admission.controllers.pods.set_slices import resized
+from admission.controllers.pods.sets.set_slices import resized
 from admission.controllers.state.actions import DeleteWorkload, PatchWorkload
 from api.workloads import Workload
 from tests.builders import condition

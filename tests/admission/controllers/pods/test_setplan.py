@@ -9,15 +9,15 @@ import pytest
 
 from admission.controllers.jobs.context import JobContext, JobOptions
 from admission.controllers.pods.pod_indexes import keys_of
-from admission.controllers.pods.setactions import JoinPod, SetPlan
-from admission.controllers.pods.setplan import plan_gone, plan_set
+from admission.controllers.pods.sets.setactions import JoinPod, SetPlan
+from admission.controllers.pods.sets.setplan import plan_gone, plan_set
 from admission.controllers.state import conditions
 from admission.controllers.state.actions import CreateWorkload, DeleteWorkload, PatchWorkload, SetStatus
 from admission.controllers.watch.caches import owner_uid
-from admission.integrations.leaderworkerset import MOST_GROUPS, LeaderWorkerSet
-from admission.integrations.pod import QueuedPod
-from admission.integrations.sets import SetKind
-from admission.integrations.statefulset import StatefulSet
+from admission.integrations.pods.pod import QueuedPod
+from admission.integrations.sets.leaderworkerset import MOST_GROUPS, LeaderWorkerSet
+from admission.integrations.sets.sets import SetKind
+from admission.integrations.sets.statefulset import StatefulSet
 from api import names
 from api.meta import ObjectMeta, OwnerReference, find_condition, is_true
 from api.queues import WorkloadPriorityClass

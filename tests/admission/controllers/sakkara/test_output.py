@@ -12,7 +12,7 @@ import pytest
 from admission.controllers.sakkara.output import PATIENCE, GroupResult, result
 from admission.controllers.sakkara.output_members import MemberPod
 from admission.controllers.sakkara.output_record import ResultInput, ResultRecord
-from admission.integrations.pod import PodMeta
+from admission.integrations.pods.pod import PodMeta
 from api.meta import parse_time
 from api.names import SAKKARA_RANK, SAKKARA_RETRIES, SAKKARA_STATUS
 from api.workloads import Workload

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from admission.controllers.pods.gangs.sakkara_groups import SakkaraGroups
 from admission.controllers.pods.pod_indexes import BY_GROUP, group_keys
-from admission.controllers.pods.sakkara_groups import SakkaraGroups
 from admission.controllers.sakkara.output_controller import ResultController
 from admission.controllers.sakkara.output_members import read_member
 from admission.controllers.sakkara.output_paths import TreePaths
@@ -20,7 +20,7 @@ from admission.controllers.watch.cluster_view import BY_HOSTNAME, hostname
 from admission.engine import model
 from admission.engine.convert import convert_nodes
 from admission.engine.ledger.ledger import Ledger
-from admission.integrations.pod import QueuedPod, QueuedPodReader
+from admission.integrations.pods.pod import QueuedPod, QueuedPodReader
 from api.embedded.server import EmbeddedServer, EmbeddedSettings
 from api.kube.client import Kube, PatchKind
 from api.kube.informers.informer import Informer

@@ -13,15 +13,15 @@ from random import Random
 import msgspec
 import pytest
 
-from admission.controllers.pods.gang import GangTerms, GangUnit
+from admission.controllers.pods.gangs.gang import GangTerms, GangUnit
 from admission.engine import model
 from admission.engine.convert import convert_nodes
 from admission.engine.convert import convert_workloads as convert
 from admission.engine.ledger.ledger import Ledger
 from admission.engine.model import ObjectRemoved, PlacementRequest, RemovedKind
-from admission.integrations.pod import QueuedPodReader
-from admission.integrations.podgroup import PodUnit
-from admission.integrations.statefulset import StatefulSet
+from admission.integrations.pods.pod import QueuedPodReader
+from admission.integrations.pods.podgroup import PodUnit
+from admission.integrations.sets.statefulset import StatefulSet
 from api.names import (
     ADMISSION_GATE,
     GANG,

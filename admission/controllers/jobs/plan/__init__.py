@@ -1,0 +1,13 @@
+"""The due actions for a job, from the job and its Workloads. Pure.
+
+job_plan         the plan of a job; the others are parts of it
+workload_plan    the actions for a job and its one Workload
+workload         composes a job's Workload
+start            starts an admitted job
+finish           finishes Workloads
+holding          jobs that cannot have pods: on hold, or with unreadable pod sets
+elastic          resizes a job while it runs
+equivalence      compares the pod sets of a job with those of its Workload
+pod_set_infos    what a start adds to pod sets
+pods_ready       PodsReady and reclaimable pods
+"""
