@@ -69,6 +69,7 @@ check: $(STAMP)           ## format, lint, types, import contracts, generated fi
 	@$(BIN)/python -m hack.board --check
 	@$(BIN)/python -m hack.chart --check
 	@$(BIN)/python -m hack.page --check
+	@$(BIN)/python -m hack.house --check
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
 
 format: $(STAMP)

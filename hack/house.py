@@ -1,6 +1,7 @@
 """`python -m hack.house [FOLDER]`: prints the measures of the house: on 2026-11-27, now, and the aim.
 
-All are read from the syntax trees of the product (admission, api, ungater). tests/test_house.py keeps what is reached.
+All are read from the syntax trees of the product (admission, api, ungater). tests/test_house.py keeps what is reached. With
+`--check` (`make check`) it prints children that their package does not name, and callers in docstrings that call nothing.
 """
 
 from __future__ import annotations
@@ -389,5 +390,17 @@ def table(modules: Sequence[Module]) -> str:
     return "\n".join(f"| {' | '.join(row)} |" for row in rows)
 
 
+def main(arguments: Sequence[str]) -> int:
+    """Prints the table; with `--check` what docstrings say that is not so, which is an error."""
+    modules = read(Path(next((each for each in arguments if not each.startswith("-")), ".")))
+    if "--check" not in arguments:
+        print(table(modules))
+        return 0
+    wrong = [f"{child} is not named by its package" for child in unnamed(modules)]
+    wrong += [f"{each} does not import it" for each in false_callers(modules)]
+    print(*wrong, sep="\n", end="\n" if wrong else "")
+    return 1 if wrong else 0
+
+
 if __name__ == "__main__":
-    print(table(read(Path(sys.argv[1] if len(sys.argv) > 1 else "."))))
+    sys.exit(main(sys.argv[1:]))
