@@ -4,7 +4,7 @@
 
 *fair*: the queues of one cohort borrow; one cycle of 64 decisions, with 100 and 300 queues, and 300 at depth 3. *usage*: one
 ClusterQueue with admission fair sharing and 5,000 LocalQueues. *taints*: the nodes have 1,000 and 10,000 different taints, and
-64 workloads tolerate none. *flavors*: a queue has 32, and no rack of any holds one of the 64 gangs. *constraints*: 64 gangs
+64 workloads tolerate none. *flavors*: a queue has 32, and no rack of any holds one of the 10 gangs. *constraints*: 64 gangs
 start on nodes that are 70 % full, with a range and a factor, with a hard spread, and spread by their pods' own terms.
 CPU milliseconds, and a hash of the decisions, by which two versions are compared; with `--top`, lines of a profile.
 """
@@ -132,7 +132,7 @@ def flavors(number: int) -> SchedulerState:
     group = tuple(FlavorQuotas(flavor, {"cpu": Quota(100_000_000), GPU: Quota(100_000)}) for flavor in names)
     preemption = PreemptionPolicy("Any", "LowerPriority")
     state.apply(ClusterQueue("q", (ResourceGroup(("cpu", GPU), group),), preemption=preemption))
-    for at in range(DECISIONS):
+    for at in range(10):
         state.apply(racked(f"ns/w{at:02d}", "q", 17 + at, at, gpus=8))
     return state
 

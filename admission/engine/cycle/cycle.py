@@ -24,6 +24,7 @@ writes the decisions. If a write fails, it calls `ledger.release` and puts the w
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -41,12 +42,12 @@ from admission.engine.cycle.nomination import Nomination
 from admission.engine.cycle.outcomes import PLACE_HELD, Outcomes, requested
 from admission.engine.cycle.reservations import Reservations, starting_together
 from admission.engine.cycle.solve import Unsolved, flavors_of, place, refusals
-from admission.engine.decision import PREEMPTION_GATED, Admit, Decision, Preempt, Wait
+from admission.engine.decision import PREEMPTION_GATED, Admit, Decision, PlacementResult, Preempt, Wait
 from admission.engine.flavors.assign import FlavorAssignment, Mode, NoPreemption, Preemptions
 from admission.engine.flavors.search import QuotaQueries, Scope
 from admission.engine.ledger.holds import HoldKind
 from admission.engine.ledger.ledger import Ledger
-from admission.engine.model import ClusterQueue, StopPolicy, Workload
+from admission.engine.model import ClusterQueue, PlacementRequest, StopPolicy, Workload
 from admission.engine.preemption.projected_quota import reclaimable_beside
 from admission.engine.queue.notices import NotEvaluated
 from admission.engine.queue.queueing_hints import NOTHING_HELPS, USAGE_MAY_HELP, QueueingHint
@@ -256,8 +257,13 @@ class _Cycle:
         if head.assignment is None:
             oracle = self._preemptions.about(head.workload) if queue.preemption.evicts else self._no_preemption
             scope, head.queries = Scope(head.refused, fair=self._fair), QuotaQueries()
+            if head.searched_at != self._ledger.quota.changes:
+                head.searches.clear()
             with slice_released(self._ledger, head.workload) if head.workload.replaces else nullcontext():
-                head.assignment = flavors_of(self._ledger, head.workload, queue, scope, oracle, head.queries)
+                head.assignment = flavors_of(
+                    self._ledger, head.workload, queue, scope, oracle, head.queries, head.searches
+                )
+            head.searched_at = self._ledger.quota.changes
         return head.assignment
 
     def _grow(self, head: Head, queue: ClusterQueue) -> Decision | None:
@@ -271,6 +277,9 @@ class _Cycle:
 
     def _place(self, head: Head, queue: ClusterQueue, assignment: FlavorAssignment) -> Decision | None:
         requests = placement_requests(head.workload, queue, assignment, self._ledger.flavors, self._now)
+        if (refusal := self._ledger.placement.refusal(requests)) is not None:
+            self._refuse(head, requests, refusal)
+            return None
         result = place(self._ledger, requests)
         beside = within_quota(self._ledger, head.workload, assignment, requests, result)
         if result.fits and not beside.fits and len(queue.flavors) == 1:
@@ -280,13 +289,17 @@ class _Cycle:
         result = beside
         if result.fits:
             return self._outcomes.start(head, queue, Nomination(head.workload, assignment, result.assignments))
+        self._refuse(head, requests, result)
+        return None
+
+    def _refuse(self, head: Head, requests: Sequence[PlacementRequest], result: PlacementResult) -> None:
+        """Refuses the flavors whose nodes have no room, and puts the head back into the order."""
         empty = place(self._ledger, requests, empty=True)
         head.fits_nowhere &= not empty.fits
         lasting = {name: empty.failures.get(name, failure) for name, failure in result.failures.items()}
         head.refused.update(refusals(requests, lasting))
         head.assignment = None
         self._order.again(head)
-        return None
 
     # ---- step 6: make room, or wait
 

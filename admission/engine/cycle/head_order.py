@@ -21,7 +21,7 @@ from admission.engine.cycle.nomination import Nomination
 from admission.engine.cycle.settled_heads import SettledHeads, independent
 from admission.engine.cycle.tournament import Tournament
 from admission.engine.flavors.assign import FlavorAssignment
-from admission.engine.flavors.search import QuotaQueries
+from admission.engine.flavors.search import QuotaQueries, Searches
 from admission.engine.ledger.ledger import Ledger
 from admission.engine.model import Workload
 from admission.engine.queue.cluster_queue import order_of
@@ -31,7 +31,7 @@ from admission.engine.queue.positions import Order
 @dataclass(slots=True, eq=False)
 class Head:
     """The head of a queue. `level` is its borrowing level, or a lower bound of it while `assignment` is None. `queries` is what
-    the search of `assignment` asked.
+    the search of `assignment` asked, `searches` how far it came, while the quota tree has the number `searched_at` of changes.
 
     `refused` maps flavors whose nodes have no capacity for a pod set to the message of the placement. `fits_nowhere`: not even
     empty nodes have capacity. `first`: the head comes before all others whose `first` is None, as long as it borrows no further
@@ -43,6 +43,8 @@ class Head:
     level: int = 0
     assignment: FlavorAssignment | None = None
     queries: QuotaQueries | None = None
+    searches: Searches = field(default_factory=dict)
+    searched_at: int = -1
     refused: dict[tuple[str, str], str] = field(default_factory=dict)
     fits_nowhere: bool = True
     first: int | None = None

@@ -31,7 +31,7 @@ from admission.engine.flavors.assign import (
     Preemptions,
     VictimFinder,
 )
-from admission.engine.flavors.search import EVERYWHERE, Scope
+from admission.engine.flavors.search import EVERYWHERE, Scope, Searches
 from admission.engine.ledger.ledger import Ledger
 from admission.engine.model import (
     Assignment,
@@ -92,16 +92,19 @@ class Nominator:
     def _best(
         self, workload: Workload, queue: ClusterQueue, scope: Scope, known: FlavorAssignment | None = None
     ) -> Nomination:
-        found = self._attempt(workload, queue, scope, known)
+        searches: Searches = {}
+        found = self._attempt(workload, queue, scope, searches, known)
         if not found.starts and self._thorough and len(queue.flavors) > 1:
-            found = self._elsewhere(found, workload, queue, scope) or found
+            found = self._elsewhere(found, workload, queue, scope, searches) or found
         return found
 
-    def _elsewhere(self, first: Nomination, workload: Workload, queue: ClusterQueue, scope: Scope) -> Nomination | None:
+    def _elsewhere(
+        self, first: Nomination, workload: Workload, queue: ClusterQueue, scope: Scope, searches: Searches
+    ) -> Nomination | None:
         refused, found = dict(scope.refused), first
         while found.failed.keys() - refused.keys():
             refused.update(found.failed)
-            found = self._attempt(workload, queue, replace(scope, refused=dict(refused)))
+            found = self._attempt(workload, queue, replace(scope, refused=dict(refused)), searches)
             if found.starts:
                 return found
         return None
@@ -135,17 +138,22 @@ class Nominator:
         return best
 
     def _attempt(
-        self, workload: Workload, queue: ClusterQueue, scope: Scope, known: FlavorAssignment | None = None
+        self,
+        workload: Workload,
+        queue: ClusterQueue,
+        scope: Scope,
+        searches: Searches,
+        known: FlavorAssignment | None = None,
     ) -> Nomination:
         preemption = self._preemptions.about(workload)
         found = known
         if found is None:
-            found = flavors_of(self._ledger, workload, queue, scope, preemption)
+            found = flavors_of(self._ledger, workload, queue, scope, preemption, searches=searches)
         if found.mode is Mode.NO_FIT:
             return Nomination(workload, found)
         requests = placement_requests(workload, queue, found, self._ledger.flavors, self._now)
         if found.mode is Mode.FIT:
-            placed = self._place(workload, found, requests)
+            placed = self._ledger.placement.refusal(requests) or self._place(workload, found, requests)
             if placed.fits:
                 return Nomination(workload, found, placed.assignments)
             found = _unplaced(found, placed.failures, Mode.PREEMPT)

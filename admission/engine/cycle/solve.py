@@ -25,7 +25,7 @@ from admission.engine.cycle.held_capacity import drawing
 from admission.engine.cycle.nomination import Nomination
 from admission.engine.decision import NoPlacement, PlacementResult
 from admission.engine.flavors.assign import FlavorAssignment, Mode, NoPreemption, PreemptionOracle
-from admission.engine.flavors.search import EVERYWHERE, FlavorSearch, QuotaQueries, Scope
+from admission.engine.flavors.search import EVERYWHERE, FlavorSearch, QuotaQueries, Scope, Searches
 from admission.engine.ledger.ledger import Ledger
 from admission.engine.model import Assignment, ClusterQueue, PlacementRequest, Workload
 from admission.engine.reasons import Reason
@@ -66,13 +66,15 @@ def flavors_of(
     scope: Scope = EVERYWHERE,
     preemption: PreemptionOracle | None = None,
     queries: QuotaQueries | None = None,
+    searches: Searches | None = None,
 ) -> FlavorAssignment:
     """Returns the flavors that quota allows.
 
     `preemption` decides whether evictions would help; None means that nothing is evicted. `queries` collects what was asked.
+    `searches` has earlier searches for the same workload on the same ledger, which this one goes on with.
     """
     oracle = NoPreemption(ledger.quota) if preemption is None else preemption
-    return FlavorSearch(queue, ledger.flavors, ledger.quota, oracle, scope, queries).assign(workload)
+    return FlavorSearch(queue, ledger.flavors, ledger.quota, oracle, scope, queries, searches).assign(workload)
 
 
 def place(ledger: Ledger, requests: Sequence[PlacementRequest], *, empty: bool = False) -> PlacementResult:
@@ -115,8 +117,9 @@ def _solve(
     fair: bool,
 ) -> tuple[Nomination, ...] | Unsolved:
     refused: dict[str, Refused] = {member.key: {} for member in members}
+    searches: Searches | None = {} if len(members) == 1 else None
     while True:
-        found = _flavors(ledger, members, refused, leaves_quota, fair=fair)
+        found = _flavors(ledger, members, refused, leaves_quota, searches, fair=fair)
         if isinstance(found, Unsolved):
             return found
         if nodes is Nodes.IGNORED:
@@ -161,6 +164,7 @@ def _flavors(
     members: Sequence[Workload],
     refused: Mapping[str, Refused],
     leaves_quota: LeavesQuota | None,
+    searches: Searches | None,
     *,
     fair: bool,
 ) -> _Found | Unsolved:
@@ -173,7 +177,7 @@ def _flavors(
                 text = f"ClusterQueue {member.cluster_queue} not found"
                 return Unsolved(member.key, Reason.MISCONFIGURED, text)
             scope = Scope({**refused[member.key], **_elsewhere(member, queue, flavor_by_group)}, fair=fair)
-            got = flavors_of(ledger, member, queue, scope)
+            got = flavors_of(ledger, member, queue, scope, searches=searches)
             if got.mode < Mode.FIT:
                 return Unsolved(member.key, got.reason, got.message(), got)
             if leaves_quota is not None and not leaves_quota(queue.name, got):

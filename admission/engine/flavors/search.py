@@ -76,6 +76,44 @@ class QuotaQueries:
     short: bool = False
 
 
+@dataclass(slots=True)
+class FlavorWalk:
+    """How far the search for some pod sets came in the flavors `names` of a resource group, with what was found of each flavor.
+
+    `before` has the state before each flavor: the best trial, the mildest reason, and the lengths of `reasons` and `free`.
+    """
+
+    names: list[str]
+    refused: Refused
+    usage: dict[FlavorResource, int]
+    attempts: list[Attempt] = field(default_factory=list)
+    reasons: list[str] = field(default_factory=list)
+    queries: QuotaQueries = field(default_factory=QuotaQueries)
+    before: list[tuple[FlavorTrial, Reason | None, int, int, bool]] = field(default_factory=list)
+
+    def same_until(self, names: Sequence[str], refused: Refused, usage: Mapping[FlavorResource, int]) -> int:
+        """Returns how many of the first flavors have the same answer as before, without the one at which the search ended."""
+        if names != self.names or usage != self.usage:
+            return 0
+        changed = {flavor for (_, flavor), _ in self.refused.items() ^ refused.items()}
+        first = min((at for at, name in enumerate(names) if name in changed), default=len(names))
+        return min(first, max(0, len(self.before) - 1))
+
+    def step(self, best: FlavorTrial, why: Reason | None) -> None:
+        """Notes the state before the next flavor."""
+        self.before.append((best, why, len(self.reasons), len(self.queries.free), self.queries.short))
+
+    def go_back(self, index: int) -> tuple[FlavorTrial, Reason | None]:
+        """Forgets what was found from this flavor on; returns the best trial and the mildest reason of those before it."""
+        best, why, reasons, free, short = self.before[index]
+        del self.before[index:], self.attempts[index:], self.reasons[reasons:], self.queries.free[free:]
+        self.queries.short = short
+        return best, why
+
+
+Searches = dict[tuple[str, str], FlavorWalk]
+"""The searches for one workload on a ledger that stays as it is, by first pod set and resource."""
+
 EVERYWHERE = Scope()
 _FITS = FlavorTrial(Mode.FIT)
 """The trial of a request that fits without borrowing; no trial ranks above it."""
@@ -114,9 +152,11 @@ class FlavorSearch:
         oracle: PreemptionOracle,
         scope: Scope = EVERYWHERE,
         queries: QuotaQueries | None = None,
+        searches: Searches | None = None,
     ) -> None:
         self.queue, self.flavors, self.quota, self.oracle, self.scope = queue, flavors, quota, oracle, scope
         self.queries = QuotaQueries() if queries is None else queries
+        self._searches = {} if searches is None or scope.pinned is not None or scope.kept or scope.tried else searches
         self.implied = topology_implied(queue, flavors)
 
     def assign(self, workload: Workload) -> FlavorAssignment:
@@ -184,17 +224,29 @@ class FlavorSearch:
         total: Mapping[str, int],
         usage: Mapping[FlavorResource, int],
     ) -> FlavorTrial:
-        """Returns the best trial for the resources of the group; positions of the last search are those of `resource`."""
+        """Returns the best trial for the resources of the group; positions of the last search are those of `resource`.
+
+        The flavors before the first one that was refused since are not tried again.
+        """
         wanted = {name: total[name] for name in sorted(group.resources) if name in total}
-        policy, best, reasons, why = self.queue.fungibility, FlavorTrial(Mode.NO_FIT), list[str](), None
-        attempts: list[Attempt] = []
-        names = self._in_order(group, members)
-        index, last = -1, len(names) - 1
-        for index in range(self.scope.tried.get((members[0].name, resource), -1) + 1, last + 1):
+        policy, names, key = self.queue.fungibility, self._in_order(group, members), (members[0].name, resource)
+        first, last = self.scope.tried.get(key, -1) + 1, len(names) - 1
+        best, why, walk = FlavorTrial(Mode.NO_FIT), None, self._searches.get(key)
+        if walk is not None and (same := walk.same_until(names, self.scope.refused, usage)):
+            first, (best, why) = same, walk.go_back(same)
+            walk.refused = dict(self.scope.refused)
+        else:
+            walk = self._searches[key] = FlavorWalk(names, dict(self.scope.refused), dict(usage))
+        queries, self.queries = self.queries, walk.queries
+        index = first - 1
+        for index in range(first, last + 1):
+            walk.step(best, why)
             name = names[index]
             tried = self._try(name, group, members, wanted, usage)
-            attempts.append(Attempt(name, tried.mode, tried.level, tried.reasons, tried.reason, tried.needed_quota))
-            reasons += tried.reasons
+            walk.attempts.append(
+                Attempt(name, tried.mode, tried.level, tried.reasons, tried.reason, tried.needed_quota)
+            )
+            walk.reasons += tried.reasons
             if tried.reason is not None:
                 why = tried.reason if why is None else mildest((why, tried.reason))
             if search_ends(tried, policy):
@@ -204,12 +256,15 @@ class FlavorSearch:
                 continue
             if best.mode is Mode.NO_FIT or rank(tried, policy) > rank(best, policy):
                 best = tried
+        self.queries = queries
+        queries.free += walk.queries.free
+        queries.short |= walk.queries.short
         picks = best.picks
         if index != last:
             picks = {name: replace(pick, tried=index) for name, pick in picks.items()}
         if best.mode is Mode.FIT:
-            reasons, why = [], None
-        return FlavorTrial(best.mode, best.level, picks, tuple(reasons), why, tuple(attempts))
+            return FlavorTrial(best.mode, best.level, picks, (), None, tuple(walk.attempts))
+        return FlavorTrial(best.mode, best.level, picks, tuple(walk.reasons), why, tuple(walk.attempts))
 
     def _in_order(self, group: ResourceGroup, members: Sequence[PodSet]) -> list[str]:
         """Returns the flavors in the order to try. Where the level of a soft constraint is missing, it would be ignored."""

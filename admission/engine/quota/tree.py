@@ -38,7 +38,10 @@ _ALONE, _IN_COHORT = Borrowing(0, False), Borrowing(0, True)
 
 
 class QuotaTree:
-    """The cohort tree. Queues and cohorts have separate names: a queue and a cohort may share a name."""
+    """The cohort tree. Queues and cohorts have separate names: a queue and a cohort may share a name.
+
+    `changes` grows with each change of quota or usage, also when one is rolled back.
+    """
 
     def __init__(self, journal: Journal) -> None:
         self._journal = journal
@@ -47,6 +50,7 @@ class QuotaTree:
         self._specs: dict[str, ClusterQueue] = {}
         self._cohort_specs: dict[str, Cohort] = {}
         self._on_cycle: frozenset[str] = frozenset()
+        self.changes = 0
 
     # ---- structure
 
@@ -73,6 +77,7 @@ class QuotaTree:
             self._put_cohort(name, None)
 
     def _put_queue(self, name: str, spec: ClusterQueue | None) -> None:
+        self.changes += 1
         before = self._specs.pop(name, None)
         if spec is not None:
             self._specs[name] = spec
@@ -85,6 +90,7 @@ class QuotaTree:
         self._forget_if_idle(node)
 
     def _put_cohort(self, name: str, spec: Cohort | None) -> None:
+        self.changes += 1
         if spec is None:
             self._cohort_specs.pop(name, None)
         else:
@@ -174,11 +180,13 @@ class QuotaTree:
         self._wait(queue, usage, sign)
 
     def _wait(self, queue: str, usage: Usage, sign: int) -> None:
+        self.changes += 1
         if (node := self._queues.get(queue)) is not None:
             for fr, amount in usage.items():
                 cohorts.wait(node, fr, sign * amount)
 
     def _charge(self, queue: str, usage: Usage, sign: int) -> None:
+        self.changes += 1
         node = self._queues.setdefault(queue, QuotaNode(queue))
         for fr, amount in usage.items():
             cohorts.change(node, fr, usage=sign * amount)
@@ -207,6 +215,7 @@ class QuotaTree:
 
     def shift(self, node: QuotaNode, usage: Usage, sign: int) -> None:
         """Charges usage to the node itself (sign 1), or releases it (-1). A trial does not revert this."""
+        self.changes += 1
         for fr, amount in usage.items():
             cohorts.use(node, fr, sign * amount)
 

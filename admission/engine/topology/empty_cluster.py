@@ -31,16 +31,29 @@ class EmptyAnswers:
         """Returns the placement as if no workload were admitted, or why there is none."""
         if any(request.previous is not None for request in requests):
             return self._placer.place(requests, simulate_empty=True)
-        if self._base_generation != self._capacity.base_generation or self._size > _MOST:
-            self._known.clear()
-            self._base_generation, self._size = self._capacity.base_generation, 0
-        placed = self._capacity.placed
-        key = tuple((_question(one), one.facts if placed.concerns(one.facts) else None) for one in requests)
+        key = self._key(requests)
         found = self._known.get(key)
         if found is None:
             found = self._known[key] = self._placer.place(requests, simulate_empty=True)
             self._size += 1 + sum(len(assignment.domains) for assignment in found.assignments.values())
         return found
+
+    def refusal(self, requests: Sequence[PlacementRequest]) -> PlacementResult | None:
+        """Returns the answer if it is known and the nodes as they are cannot hold the pods either; None if that is unknown.
+
+        Usage only takes capacity away, but pods of workloads may also attract others.
+        """
+        if len(requests) != 1 or requests[0].previous is not None or self._capacity.placed.concerns(requests[0].facts):
+            return None
+        found = self._known.get(self._key(requests))
+        return None if found is None or found.fits else found
+
+    def _key(self, requests: Sequence[PlacementRequest]) -> Hashable:
+        if self._base_generation != self._capacity.base_generation or self._size > _MOST:
+            self._known.clear()
+            self._base_generation, self._size = self._capacity.base_generation, 0
+        placed = self._capacity.placed
+        return tuple((_question(one), one.facts if placed.concerns(one.facts) else None) for one in requests)
 
 
 def _question(request: PlacementRequest) -> Hashable:

@@ -86,6 +86,10 @@ class PlacementQueries:
         """
         return self._empty.place(requests) if simulate_empty else self._placer.place(requests)
 
+    def refusal(self, requests: Sequence[PlacementRequest]) -> PlacementResult | None:
+        """Returns what `place` with `simulate_empty` has answered before if that says that there is no placement now either."""
+        return self._empty.refusal(requests)
+
     def assume(self, found: Placed) -> None:
         """Charges the capacity of places found by `place` until the open trial ends."""
         self._steps.assume(found)

@@ -6,9 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from admission.engine.flavors.assign import FlavorAssignment, Mode, NoPreemption, PreemptionOracle
-from admission.engine.flavors.search import FlavorSearch, Scope
+from admission.engine.flavors.search import FlavorSearch, QuotaQueries, Scope, Searches
 from admission.engine.journal import Journal
 from admission.engine.model import (
     ClusterQueue,
@@ -30,6 +32,7 @@ from admission.engine.model import (
 from admission.engine.quota.tree import QuotaTree
 from admission.engine.reasons import Reason
 from tests.admission.engine.builders import CPU, HOST, RACK, group
+from tests.budgets import examples
 
 GPU = "example.com/gpu"
 
@@ -369,3 +372,32 @@ def test_without_leave_to_preempt_while_borrowing_it_waits() -> None:
         queue, ONE_TWO, pods(cpu=12 * CPU), used={("one", "cpu"): 3 * CPU}, others=(RICH,), oracle=PreparedOracle()
     )
     assert (found.mode, found.reason) == (Mode.NO_FIT, Reason.WAITING_FOR_QUOTA)
+
+
+# ---- a search that goes on
+
+
+@settings(max_examples=examples(50), deadline=None)
+@given(st.data())
+def test_a_search_that_goes_on_finds_what_a_new_one_finds(data: st.DataObject) -> None:
+    names, amounts = ["a", "b", "c", "d"], st.integers(0, 4)
+    flavors = {name: Flavor(name) for name in names[: data.draw(st.integers(1, 4))]}
+    cpus = group({name: {"cpu": data.draw(amounts) * CPU} for name in flavors})
+    gpus = group({name: {GPU: data.draw(amounts)} for name in flavors})
+    policy = FungibilityPolicy(*data.draw(st.sampled_from([("Borrow", "TryNextFlavor"), ("TryNextFlavor", "Preempt")])))
+    queue = ClusterQueue("q", (cpus, gpus), fungibility=policy)
+    quota = QuotaTree(Journal())
+    quota.set_queue(queue)
+    quota.add("q", {(name, "cpu"): data.draw(amounts) * CPU // 2 for name in flavors})
+    workload = Workload(
+        "ns/w", "u", "ns/q", "q", (pods(1, "one", cpu=CPU, gpu=data.draw(amounts)), pods(2, "two", cpu=CPU, gpu=1))
+    )
+    refused: dict[tuple[str, str], str] = {}
+    searches: Searches = {}
+    for text in data.draw(st.lists(st.text("xyz", max_size=1), max_size=6)):
+        asked, asked_anew = QuotaQueries(), QuotaQueries()
+        scope, oracle = Scope(dict(refused)), NoPreemption(quota)
+        on = FlavorSearch(queue, flavors, quota, oracle, scope, asked, searches).assign(workload)
+        assert on == FlavorSearch(queue, flavors, quota, oracle, scope, asked_anew).assign(workload)
+        assert asked == asked_anew
+        refused[data.draw(st.sampled_from(["one", "two"])), data.draw(st.sampled_from(names))] = text

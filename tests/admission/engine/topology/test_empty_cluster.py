@@ -97,3 +97,17 @@ def test_each_question_has_its_own_answer(change: Callable[[PodSet], PodSet]) ->
     ledger = told(*START)
     assert holds(ledger)
     assert not requested(ledger, change(PODS)).fits
+
+
+@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
+def test_what_empty_nodes_refuse_is_known_until_nodes_change(change: tuple[Event, ...]) -> None:
+    ledger = told(*START)
+    larger = [PlacementRequest(replace(PODS, count=5), "tas", 5)]
+    assert ledger.placement.refusal(larger) is None
+    assert ledger.placement.place(larger, simulate_empty=True) == ledger.placement.refusal(larger)
+    for event in change:
+        ledger.apply(event)
+    assert ledger.placement.refusal(larger) is None
+    smaller = [PlacementRequest(replace(PODS, count=2), "tas", 2)]
+    if ledger.placement.place(smaller, simulate_empty=True).fits:
+        assert ledger.placement.refusal(smaller) is None
