@@ -30,8 +30,8 @@ def message(head: str, guess: float, until: float) -> str:
 
 def read_until(text: str) -> float | None:
     """Returns from when on the workload may be evicted, in epoch seconds; None if the text is no such message."""
-    found = _MESSAGE.match(text)
+    match = _MESSAGE.match(text)
     try:
-        return parse_time(found[1]) if found else None
+        return parse_time(match[1]) if match else None
     except ValueError:
         return None

@@ -192,13 +192,13 @@ def _workload_status_down(status: Wire, problems: list[str]) -> Wire:
 
     def plain(compact: Any) -> Wire:
         nonlocal domains, text
-        found = TopologyAssignment.from_wire(compact)
-        count, length = assignment.domain_count(found), assignment.text_length(found)
+        wire_form = TopologyAssignment.from_wire(compact)
+        count, length = assignment.domain_count(wire_form), assignment.text_length(wire_form)
         for given, left, what in ((count, domains, "domains"), (length, text, "characters in plain form")):
             if given > left:
                 raise InvalidObject("slices", f"{given} {what}", f"must be at most {left}")
         domains, text = domains - count, text - length
-        return _plain(found)
+        return _plain(wire_form)
 
     return _with_assignments(status, plain, problems)
 

@@ -29,15 +29,15 @@ _Found = tuple[str, Any, Schema]
 def type_errors(model: type[BaseModel], value: Any, at: str) -> list[InvalidObject]:
     """Returns an error for each field that has another type than the model's."""
     return [
-        InvalidObject(where, found, _TYPES[schema["type"]][1])
-        for where, found, schema in _fields(model, value, at)
-        if not _has_type(found, schema)
+        InvalidObject(where, part, _TYPES[schema["type"]][1])
+        for where, part, schema in _fields(model, value, at)
+        if not _has_type(part, schema)
     ]
 
 
 def limit_errors(model: type[BaseModel], value: Any, at: str) -> list[InvalidObject]:
     """Returns an error for each missing field, and each that is too long, too large, too many or of another form."""
-    return [error for found in _fields(model, value, at) if _has_type(*found[1:]) for error in _beyond(*found)]
+    return [error for field in _fields(model, value, at) if _has_type(*field[1:]) for error in _beyond(*field)]
 
 
 @lru_cache(maxsize=8)

@@ -106,8 +106,8 @@ def find_condition(conditions: Iterable[Condition], kind: str) -> Condition | No
 
 def is_true(conditions: Iterable[Condition], kind: str) -> bool:
     """Reports whether the condition of that type has status True."""
-    found = find_condition(conditions, kind)
-    return found is not None and found.status == "True"
+    condition = find_condition(conditions, kind)
+    return condition is not None and condition.status == "True"
 
 
 def set_condition(conditions: Iterable[Condition], new: Condition) -> tuple[Condition, ...]:

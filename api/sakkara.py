@@ -201,14 +201,14 @@ def _constraints(data: Mapping[str, str], size: int | None) -> _Constraints:
     text = data.get(CONSTRAINTS)
     if text is None or text.strip() in ("", "{}"):
         return _Constraints()
-    found = constraints.read(text)
-    faults = [InvalidField(_at(CONSTRAINTS, *fault.path), fault.given, fault.allowed) for fault in found.faults]
-    for constraint in found.constraints if size is not None else ():
+    reading = constraints.read(text)
+    faults = [InvalidField(_at(CONSTRAINTS, *fault.path), fault.given, fault.allowed) for fault in reading.faults]
+    for constraint in reading.constraints if size is not None else ():
         parts = constraint.partitions
         if parts is not None and parts > (size or 0):
             where = _at(CONSTRAINTS, constraint.level, "partitions")
             faults.append(InvalidField(where, parts, f"contradicts size {size}: must not be greater"))
-    return _Constraints(found.constraints, faults)
+    return _Constraints(reading.constraints, faults)
 
 
 # ---- trees
@@ -285,10 +285,14 @@ def _json(text: str) -> Any:
 
 
 def _names(data: Mapping[str, str], key: str, default: str = "") -> tuple[str, ...] | None:
-    found = _json(data.get(key, default))
-    if not isinstance(found, list) or not all(isinstance(each, str) for each in found) or len(set(found)) < len(found):
+    listed = _json(data.get(key, default))
+    if (
+        not isinstance(listed, list)
+        or not all(isinstance(each, str) for each in listed)
+        or len(set(listed)) < len(listed)
+    ):
         return None
-    return tuple(found)
+    return tuple(listed)
 
 
 def _subdomain(name: str, most: int) -> Iterator[InvalidField]:

@@ -113,9 +113,9 @@ def slice_of(key: str, workloads: Iterable[Workload]) -> Workload | None:
     That is the slice that may run and that no other running slice replaces. A slice counts only if it has the same
     owner as the first slice, while the first slice exists.
     """
-    found = list(workloads)
-    first = next((w for w in found if w.key == key), None)
-    mine = [w for w in found if w is first or first is None or (_owner(w) and _owner(w) == _owner(first))]
+    candidates = list(workloads)
+    first = next((w for w in candidates if w.key == key), None)
+    mine = [w for w in candidates if w is first or first is None or (_owner(w) and _owner(w) == _owner(first))]
     going = [w for w in mine if may_open(w)]
     replaced = {w.metadata.annotations.get(REPLACEMENT_FOR) for w in going}
     last = sorted((w for w in going if w.key not in replaced), key=lambda w: w.key)
@@ -186,8 +186,8 @@ def plan(workload: Workload, pods: Iterable[Pod], now: float = inf) -> list[Gate
         if pod_set.topology_assignment is None:
             openings += _open_ahead(pod_set, own) or _open_elastic(workload, pod_set, own)
         elif any(pod.gated for pod in own):
-            found = _open_pod_set(_resolve(workload, pod_set, own, ranks), own, unhealthy)
-            openings += _after_ranks(workload, found, now)
+            opening = _open_pod_set(_resolve(workload, pod_set, own, ranks), own, unhealthy)
+            openings += _after_ranks(workload, opening, now)
     return openings
 
 
@@ -253,8 +253,8 @@ def _ranked(workload: Workload) -> list[tuple[PodSetAssignment, _Ranks]]:
 
 
 def _request(workload: Workload, pod_set: str) -> TopologyRequest:
-    found = next((ps.topology_request for ps in workload.spec.pod_sets if ps.name == pod_set), None)
-    return found or TopologyRequest()
+    request = next((ps.topology_request for ps in workload.spec.pod_sets if ps.name == pod_set), None)
+    return request or TopologyRequest()
 
 
 def _resolve(workload: Workload, psa: PodSetAssignment, pods: Sequence[Pod], ranks: _Ranks) -> _PodSet:

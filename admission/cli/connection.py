@@ -31,8 +31,8 @@ def own_namespace(path: Path | None, context: str | None = None) -> str:
     if file is None:
         return _own(_OF_POD)
     every, current = list_kube_config_contexts(config_file=str(file))
-    found = next((one for one in every if one["name"] == context), None) if context else current
-    return str(((found or {}).get("context") or {}).get("namespace") or _DEFAULT)
+    chosen = next((one for one in every if one["name"] == context), None) if context else current
+    return str(((chosen or {}).get("context") or {}).get("namespace") or _DEFAULT)
 
 
 def _own(file: Path) -> str:

@@ -74,17 +74,17 @@ def run(arguments: DefragArguments, rules: WorldRules, out: Console | None = Non
         world, added = _world(arguments, rules)
         for fault in world.faults:
             err.print(str(fault), style="yellow", markup=False, soft_wrap=True, highlight=False)
-        found = _planned(arguments, world, added)
+        results = _planned(arguments, world, added)
     except (StowageError, OSError, TimeoutError) as failed:
         err.print(f"cannot plan: {worded(failed)}", style="red", markup=False, soft_wrap=True, highlight=False)
         return NOT_PLANNED
     if arguments.as_json:
-        wire = [_wire(one) for one in found]
+        wire = [_wire(one) for one in results]
         out.file.write(msgspec.json.format(msgspec.json.encode(wire), indent=1).decode() + "\n")
     else:
-        for one in found:
+        for one in results:
             _print(one, world, out)
-    return _applied(arguments, found, err) if arguments.apply else PLANNED
+    return _applied(arguments, results, err) if arguments.apply else PLANNED
 
 
 def _applied(arguments: DefragArguments, results: Sequence[Defragmentation], err: Console) -> int:
@@ -140,10 +140,10 @@ def _planned(arguments: DefragArguments, world: World, added: Sequence[str]) -> 
         return for_workloads(world, added, arguments.domain)
     if arguments.domain:
         return [for_domain(world, arguments.domain)]
-    found = for_waiting(world)
-    if not found:
+    results = for_waiting(world)
+    if not results:
         raise NothingToPlanFor("no workload waits; --for names a job, --domain a level of which a domain shall be free")
-    return found
+    return results
 
 
 # ---- output

@@ -61,8 +61,8 @@ async def _asked(kube: Kube, topology: str, what: str) -> tuple[list[str], list[
     await kube.patch(TOPOLOGIES, topology, body, kind=PatchKind.MERGE)
     until = time.monotonic() + ANSWER_WITHIN
     while time.monotonic() < until:
-        found = await kube.get(TOPOLOGIES, topology, decode=Topology)
-        identity, _, answer = found.metadata.annotations.get(DEFRAGMENTED, "").partition(" ")
+        stored = await kube.get(TOPOLOGIES, topology, decode=Topology)
+        identity, _, answer = stored.metadata.annotations.get(DEFRAGMENTED, "").partition(" ")
         if identity == request:
             state, _, rest = answer.partition(": ")
             if state != "Moving":

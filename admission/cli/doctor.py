@@ -87,10 +87,10 @@ def to_wire(report: Report) -> dict[str, object]:
     return {
         "findings": [
             {"check": check.name, "object": each.object, "what": each.what, "why": check.why, "command": each.command}
-            for check, found in report.findings
-            for each in found[:_MOST_JSON]
+            for check, findings in report.findings
+            for each in findings[:_MOST_JSON]
         ],
-        "counts": {check.name: len(found) for check, found in report.findings},
+        "counts": {check.name: len(findings) for check, findings in report.findings},
         "passed": [check.name for check in report.passed],
         "notLookedAt": dict(report.unread),
         "cut": list(report.cut),
@@ -99,12 +99,12 @@ def to_wire(report: Report) -> dict[str, object]:
 
 
 def _print(report: Report, out: Console, most: int) -> None:
-    for check, found in report.findings:
+    for check, findings in report.findings:
         out.print(Text(check.name, style="bold red").append(f": {check.why}", style="default"), soft_wrap=True)
-        for each in found[:most]:
+        for each in findings[:most]:
             _print_finding(each, out)
-        if len(found) > most:
-            out.print(f"  and {len(found) - most} more (--all)", soft_wrap=True, highlight=False)
+        if len(findings) > most:
+            out.print(f"  and {len(findings) - most} more (--all)", soft_wrap=True, highlight=False)
     for name, why in report.unread.items():
         out.print(Text(name, style="yellow").append(f": not looked at: {why}", style="default"), soft_wrap=True)
     for note in report.cut:
@@ -119,13 +119,13 @@ def _print_finding(finding: Finding, out: Console) -> None:
 def _verdict(arguments: DoctorArguments, report: Report) -> str:
     number = sum(len(found) for _, found in report.findings)
     looked = f"{_counted(len(report.passed), 'check')} passed"
-    found = _counted(number, "finding")
+    counted = _counted(number, "finding")
     if arguments.preflight:
         ready = "not known whether ready" if report.unread else "ready"
         verdict = "not ready" if number else ready
-        return f"{verdict} to migrate: {looked}, {found}"
+        return f"{verdict} to migrate: {looked}, {counted}"
     if number or report.unread:
-        return f"{looked}, {found}"
+        return f"{looked}, {counted}"
     return f"nothing is wrong{' in what was looked at' if report.cut else ''}: {looked}"
 
 

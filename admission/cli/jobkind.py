@@ -36,7 +36,7 @@ GOOD, BAD, UNREADABLE = 0, 1, 2
 def test(kind_file: Path, sample_file: Path) -> int:
     """Prints what the JobKind reads from the sample: pod sets, requests, state, and the patches of start and stop."""
     try:
-        kind, (sample, *others) = _kind(kind_file), [found.object for found in documents([sample_file])] or [{}]
+        kind, (sample, *others) = _kind(kind_file), [document.object for document in documents([sample_file])] or [{}]
     except Unreadable as bad:
         typer.echo(str(bad), err=True)
         return UNREADABLE
@@ -107,12 +107,12 @@ def roles_of(kind: JobKind) -> list[dict[str, Any]]:
 
 def _kind(file: Path) -> JobKind | None:
     """Returns the JobKind in the file; if it is invalid, prints its errors and returns None. Raises Unreadable."""
-    for found in documents([file]):
-        if found.kind == JobKind.KIND:
-            errors = errors_of(found.object)
+    for document in documents([file]):
+        if document.kind == JobKind.KIND:
+            errors = errors_of(document.object)
             for error in errors:
-                typer.echo(f"{found.name}: {error}", err=True)
-            return None if errors else JobKind.from_wire(found.object)
+                typer.echo(f"{document.name}: {error}", err=True)
+            return None if errors else JobKind.from_wire(document.object)
     raise Unreadable(f"{file}: holds no JobKind")
 
 

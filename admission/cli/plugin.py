@@ -44,5 +44,5 @@ def complete() -> None:
     output = io.StringIO()
     with contextlib.redirect_stdout(output), contextlib.suppress(SystemExit):
         get_command(app).main([], prog_name="stowage", complete_var="_STOWAGE_COMPLETE")
-    found = [line for line in output.getvalue().splitlines() if line]
-    print("\n".join([*found, _NO_FILES if found else _FILES_TOO]))
+    lines = [line for line in output.getvalue().splitlines() if line]
+    print("\n".join([*lines, _NO_FILES if lines else _FILES_TOO]))

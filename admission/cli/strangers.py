@@ -27,16 +27,16 @@ async def unmanaged(kube: Kube, namespace: str, name: str) -> str | None:
 async def _event(kube: Kube, namespace: str, name: str) -> str | None:
     """Returns the text of the latest event on an object of that name, or None."""
     page = await kube.list(EVENTS, namespace, field_selector=f"involvedObject.name={name},reason={REASON}")
-    found = sorted(page.items, key=lambda event: str(event.get("lastTimestamp") or ""))
-    return str(found[-1].get("message") or "") or None if found else None
+    events = sorted(page.items, key=lambda event: str(event.get("lastTimestamp") or ""))
+    return str(events[-1].get("message") or "") or None if events else None
 
 
 async def _objects_named(kube: Kube, namespace: str, name: str) -> str | None:
     kinds = (await custom_kinds(kube, "get"))[0][:_MOST_KINDS]
     for start in range(0, len(kinds), _AT_ONCE):
         some = kinds[start : start + _AT_ONCE]
-        found = await asyncio.gather(*(_read(kube, kind, namespace, name) for kind in some))
-        if notices := [text for obj in found if obj is not None and (text := notice(obj))]:
+        objects = await asyncio.gather(*(_read(kube, kind, namespace, name) for kind in some))
+        if notices := [text for obj in objects if obj is not None and (text := notice(obj))]:
             return notices[0]
     return None
 
@@ -44,7 +44,7 @@ async def _objects_named(kube: Kube, namespace: str, name: str) -> str | None:
 async def _read(kube: Kube, kind: Resource, namespace: str, name: str) -> dict[str, Any] | None:
     """Returns the object, or None if it does not exist or the user may not read it."""
     try:
-        found = await kube.get(kind, name, namespace)
+        obj = await kube.get(kind, name, namespace)
     except StowageError:
         return None
-    return {"apiVersion": kind.api_version, "kind": kind.kind, **found}
+    return {"apiVersion": kind.api_version, "kind": kind.kind, **obj}

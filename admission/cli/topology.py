@@ -150,8 +150,8 @@ def _node_labels(arguments: InitArguments, plan: Plan) -> Sequence[MissingLabel]
 
 def _from_files(files: Sequence[Path]) -> list[LabelledNode]:
     """Raises Unreadable."""
-    found = [one.object.get("metadata") or {} for one in documents(list(files)) if one.kind == NODES.kind]
-    return [LabelledNode(str(meta.get("name") or ""), _labels(meta.get("labels"))) for meta in found]
+    metadata = [one.object.get("metadata") or {} for one in documents(list(files)) if one.kind == NODES.kind]
+    return [LabelledNode(str(meta.get("name") or ""), _labels(meta.get("labels"))) for meta in metadata]
 
 
 def _labels(labels: Any) -> dict[str, str]:
@@ -159,15 +159,15 @@ def _labels(labels: Any) -> dict[str, str]:
 
 
 async def _from_cluster(kube: Kube) -> list[LabelledNode]:
-    found: list[LabelledNode] = []
+    labelled: list[LabelledNode] = []
     after: str | None = None
     decode = msgspec.json.Decoder(_Node).decode
     while True:
         page = await kube.list_raw(NODES, limit=_PAGE, continue_=after)
         nodes = (decode(raw) for raw in page.items)
-        found += [LabelledNode(node.metadata.name, node.metadata.labels) for node in nodes]
+        labelled += [LabelledNode(node.metadata.name, node.metadata.labels) for node in nodes]
         if not (after := page.continue_):
-            return found
+            return labelled
 
 
 async def _write(kube: Kube, arguments: InitArguments, plan: Plan, out: Console) -> None:

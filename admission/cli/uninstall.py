@@ -115,7 +115,7 @@ async def _run(arguments: UninstallArguments, confirm: Callable[[str], bool], ou
         for label in (AGGREGATE_TO_CONTROLLER, AGGREGATE_TO_WEBHOOK):
             await _delete_ours(kube, CLUSTER_ROLES, out, selector=f"{label}=true")
         for resource in _IN_OTHER_NAMESPACES:
-            namespaces = {found["metadata"]["namespace"] for found in await _list_ours(kube, resource)}
+            namespaces = {obj["metadata"]["namespace"] for obj in await _list_ours(kube, resource)}
             for namespace in sorted(namespaces - {arguments.namespace}):
                 await _delete_ours(kube, resource, out, namespace)
         await _delete(kube, NAMESPACES, arguments.namespace, None, out)

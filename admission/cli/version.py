@@ -37,17 +37,17 @@ class VersionArguments:
 def run(arguments: VersionArguments, out: Console | None = None, err: Console | None = None) -> int:
     """Runs the command and returns its exit code."""
     out, err = out or Console(), err or Console(stderr=True)
-    found, code = {"stowage": version("stowage")}, PRINTED
+    versions, code = {"stowage": version("stowage")}, PRINTED
     if not arguments.client:
         try:
-            found |= asyncio.run(_in_cluster(arguments))
+            versions |= asyncio.run(_in_cluster(arguments))
         except (StowageError, OSError, TimeoutError) as failed:
             err.print(f"no version: {worded(failed)}", style="red", markup=False, soft_wrap=True, highlight=False)
             code = NO_ANSWER
     if arguments.as_json:
-        out.file.write(json.dumps(found, indent=2) + "\n")
+        out.file.write(json.dumps(versions, indent=2) + "\n")
     else:
-        for name, text in found.items():
+        for name, text in versions.items():
             out.print(f"{name}: {text}", markup=False, soft_wrap=True, highlight=False)
     return code
 
@@ -56,10 +56,10 @@ async def _in_cluster(arguments: VersionArguments) -> dict[str, str]:
     async with await connect(arguments.kubeconfig, arguments.context) as kube:
         server = msgspec.json.decode(await kube.get_path("/version"))
         page = await kube.list(DEPLOYMENTS, label_selector=OURS, limit=_MOST)
-    found = {"kubernetes": str(server.get("gitVersion") or "unknown")}
+    versions = {"kubernetes": str(server.get("gitVersion") or "unknown")}
     for deployment in sorted(page.items, key=_name):
-        found[_name(deployment)] = ", ".join(images(deployment)) or "no container"
-    return found
+        versions[_name(deployment)] = ", ".join(images(deployment)) or "no container"
+    return versions
 
 
 def _name(deployment: dict[str, Any]) -> str:

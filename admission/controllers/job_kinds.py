@@ -82,11 +82,11 @@ class JobKindController:
             view = OptionalInformer(self._kube, adapter.resource, label_selector=self._labels, interval=_LOOK_AGAIN)
             task = self._group.create_task(self._watch(adapter, view), name=f"informer {adapter.framework}")
             watched = self._watched[name] = _Watched(adapter, view, task)
-        found = self._kinds.informer.objects.get(name)
-        if found is None:
+        obj = self._kinds.informer.objects.get(name)
+        if obj is None:
             return None
         status, reason, message = self._state(name, watched)
-        await self._set_condition(found, status, reason, message)
+        await self._set_condition(obj, status, reason, message)
         return None if watched is None else _LOOK_AGAIN
 
     async def _watch(self, adapter: Adapter, view: OptionalInformer) -> None:

@@ -42,8 +42,8 @@ def job_options(settings: AdmissionSettings, namespaces: Mapping[str, Namespace]
     selector = settings.managed_namespaces
 
     def managed(name: str) -> bool:
-        found = namespaces.get(name)
-        labels = {**(found.metadata.labels if found else {}), NAMESPACE_NAME_LABEL: name}
+        namespace = namespaces.get(name)
+        labels = {**(namespace.metadata.labels if namespace else {}), NAMESPACE_NAME_LABEL: name}
         return matches(selector, labels)
 
     return JobOptions(

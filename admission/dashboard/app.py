@@ -46,8 +46,8 @@ async def run_dashboard(process: Process, settings: AdmissionSettings) -> None:
     """Serves until cancelled. Users sign in with a token of the cluster, and see what it lets them."""
     section, tls, loaded = settings.dashboard, Serving(), asyncio.Event()
     async with await Kube.connect(settings.client_settings(_NAME)) as kube:
-        found = connected(kube, settings)
-        dashboard = Dashboard(found.cluster, Facts(version("stowage"), section.cluster_name, "token"))
+        parts = connected(kube, settings)
+        dashboard = Dashboard(parts.cluster, Facts(version("stowage"), section.cluster_name, "token"))
         process.may_read, process.ready = Access(kube).may_read, dashboard.missing
         tools = Endpoint(dashboard)
         server = DashboardServer(dashboard, authenticating(kube), paths(tools))
@@ -59,7 +59,7 @@ async def run_dashboard(process: Process, settings: AdmissionSettings) -> None:
             lifetime = section.certificate_days * _DAY
             certificates = OwnCertificates(kube, locations, tls, Lifetimes(lifetime, renew_before=lifetime / 3))
         async with asyncio.TaskGroup() as group:
-            follow(group, found, dashboard)
+            follow(group, parts, dashboard)
             group.create_task(tools.run(), name="tools")
             kept = keep(certificates, interval=section.certificate_period, loaded=loaded.set)
             group.create_task(kept, name="certificates")
@@ -92,10 +92,10 @@ def follow(group: asyncio.TaskGroup, connected: Connected, dashboard: Dashboard)
 @contextlib.asynccontextmanager
 async def following(kube: Kube, settings: AdmissionSettings, cluster: str = "") -> AsyncIterator[Dashboard]:
     """Yields the dashboard of what `kube` may read, kept current while the block runs, for this machine's user."""
-    found = connected(kube, settings)
-    dashboard = Dashboard(found.cluster, Facts(version("stowage"), cluster))
+    parts = connected(kube, settings)
+    dashboard = Dashboard(parts.cluster, Facts(version("stowage"), cluster))
     async with _task_group() as group:
-        tasks = follow(group, found, dashboard)
+        tasks = follow(group, parts, dashboard)
         try:
             yield dashboard
         finally:

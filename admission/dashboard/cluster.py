@@ -97,11 +97,11 @@ class Cluster:
         spare_hosts.hold_missing(self.ledger)
         flavor_spares.hold_missing(self.ledger)
         self.changed.clear()
-        found, self._changes = self._changes, Changes()
+        changes, self._changes = self._changes, Changes()
         self._touching.__exit__(None, None, None)
         self._touching = self.ledger.capacity.touching()
         self._changes.touched = self._touching.__enter__()
-        return found
+        return changes
 
     def _workload_changed(self, change: Change[Workload]) -> None:
         self._changes.workloads.add(change.key)

@@ -102,21 +102,21 @@ class Dashboard:
         if changes.queues:
             self.rows.queues_changed()
         self.rows.forget(changes.workloads)
-        found = await self.trees.renew(changes)
-        self.rows.forget(found.waiting)
+        renewed = await self.trees.renew(changes)
+        self.rows.forget(renewed.waiting)
         self._begun = True
         if not len(self.clients):
             return
         await self.rows.sort()
         entries = {
             flavor: (tree.version, [tree.entry(at) for at in rows])
-            for flavor, rows in found.rows.items()
+            for flavor, rows in renewed.rows.items()
             if (tree := self.trees.by_flavor.get(flavor)) is not None
         }
-        rows = {key: self.rows.of(key) for key in sorted(changes.workloads | found.waiting)}
+        rows = {key: self.rows.of(key) for key in sorted(changes.workloads | renewed.waiting)}
         changed = [dict(row) for row in rows.values() if row is not None and row["state"] != FINISHED_STATE]
         removed = [key for key, row in rows.items() if row is None or row["state"] == FINISHED_STATE]
-        self.clients.publish(Batch(entries, found.structure, changed, removed, queues=changes.queues))
+        self.clients.publish(Batch(entries, renewed.structure, changed, removed, queues=changes.queues))
 
     def begun(self, permissions: Permissions) -> dict[str, Any]:
         """Returns the first event of a stream: a tree that was read before and is older than this lacks changes."""
@@ -136,14 +136,14 @@ class Dashboard:
         # Requests of one viewer ask the API server once, which may be thousands of reviews; and each new token of an account is
         # another viewer, so that those of one share come one after the other.
         async with self._asking.setdefault(share_of(viewer.name), asyncio.Lock()):
-            found = self._permissions.get(viewer)
-            if found is None:
+            permissions = self._permissions.get(viewer)
+            if permissions is None:
                 try:
-                    found = await viewer.permissions(self._namespaces())
+                    permissions = await viewer.permissions(self._namespaces())
                 except (StowageError, TimeoutError):
                     raise Refused(503, "Unavailable", "the API server does not say what you may see") from None
-                self._permissions[viewer] = found
-        return found
+                self._permissions[viewer] = permissions
+        return permissions
 
     def _namespaces(self) -> list[str]:
         """Returns all namespaces by name, those with a LocalQueue first: of too many, the others are left out."""
@@ -181,12 +181,12 @@ class Dashboard:
     async def tree(self, viewer: Viewer, flavor: str) -> bytes:
         """Returns answers.Tree as JSON."""
         permissions = await self._of_nodes(viewer)
-        found = await self.trees.encoded(
+        encoded = await self.trees.encoded(
             flavor, permissions.sees, queues=permissions.queues, reservations=permissions.reservations
         )
-        if found is None:
+        if encoded is None:
             raise Refused(404, "NotFound", f"no flavor {flavor[:253]} with a topology")
-        return found
+        return encoded
 
     async def host(self, viewer: Viewer, name: str) -> dict[str, Any]:
         """Returns answers.HostAnswer."""
@@ -215,12 +215,10 @@ class Dashboard:
         state = query.get("state", "")
         if state and state not in STATES:
             raise bad_request("state", state, f"must be one of {', '.join(STATES)}")
-        found = await self.rows.selected(
-            lambda row: _selected(row, query, state) and permissions.sees(row["namespace"])
-        )
-        page = found[offset : offset + limit]
+        rows = await self.rows.selected(lambda row: _selected(row, query, state) and permissions.sees(row["namespace"]))
+        page = rows[offset : offset + limit]
         after = offset + len(page)
-        return {"items": page, "total": len(found), "next": after if after < len(found) else None}
+        return {"items": page, "total": len(rows), "next": after if after < len(rows) else None}
 
     async def workload(self, viewer: Viewer, namespace: str, name: str) -> dict[str, Any]:
         """Returns answers.WorkloadDetail."""
@@ -253,10 +251,10 @@ class Dashboard:
 
     def _pods(self, key: str) -> list[dict[str, Any]]:
         pods = self.cluster.ledger.allocations.pods
-        found = [pods[pod] for pod in self.cluster.ledger.allocations.pods_of(key)]
+        running = [pods[pod] for pod in self.cluster.ledger.allocations.pods_of(key)]
         return [
             {"name": pod.key.partition("/")[2], "host": pod.node, "phase": "Bound", "podSet": pod.pod_set or ""}
-            for pod in found
+            for pod in running
         ]
 
     def _places(self, key: str) -> list[dict[str, Any]]:
@@ -271,11 +269,11 @@ class Dashboard:
         """Returns the explanation of a Workload, waiting or admitted."""
         permissions = await self._of_namespace(viewer, namespace)
         _check_computable(viewer, permissions)
-        found = await self._explanation(viewer, object_key(namespace, name))
-        if found is None:
+        explanation = await self._explanation(viewer, object_key(namespace, name))
+        if explanation is None:
             message = f"there is no Workload {object_key(namespace, name)[:507]} that waits or is admitted"
             raise Refused(404, "NotFound", message)
-        hidden: dict[str, Any] = self._hidden(found, permissions, namespace)
+        hidden: dict[str, Any] = self._hidden(explanation, permissions, namespace)
         return hidden
 
     async def what_if(self, viewer: Viewer, question: Mapping[str, Any]) -> dict[str, Any]:
@@ -292,8 +290,8 @@ class Dashboard:
         for namespace in sorted({str(document.object["metadata"]["namespace"]) for document in documents}):
             await self._of_namespace(viewer, namespace[:63])
         permissions = await self.permissions(viewer)
-        found: dict[str, Any] = self._hidden(await self._tried(viewer, documents), permissions)
-        return found
+        answer: dict[str, Any] = self._hidden(await self._tried(viewer, documents), permissions)
+        return answer
 
     async def _explanation(self, viewer: Viewer, key: str) -> dict[str, Any] | None:
         return await self._answered(self.questions.explanation(key, share_of(viewer.name)))

@@ -45,29 +45,29 @@ def _host(tree: FlavorTree, at: int, permissions: Permissions) -> dict[str, Any]
 
 def occupancy(trees: Trees) -> list[dict[str, Any]]:
     """Returns answers.FlavorOccupancy of each flavor."""
-    found = []
+    answers = []
     for flavor, tree in sorted(trees.by_flavor.items()):
         resources = []
         for index, resource in enumerate(tree.resources):
             sums = {kind: tree.sums[kind][index] for kind in KINDS}
             free = sums["total"] - sums["used"] - sums["foreign"] - sums["held"]
             resources.append({"resource": resource, **sums, "free": max(0, free), "unusable": tree.unusable[index]})
-        found.append({"flavor": flavor, "topology": tree.topology, "hosts": len(tree.names), "resources": resources})
-    return found
+        answers.append({"flavor": flavor, "topology": tree.topology, "hosts": len(tree.names), "resources": resources})
+    return answers
 
 
 async def search(cluster: Cluster, trees: Trees, text: str, permissions: Permissions) -> list[dict[str, Any]]:
     """Returns answers.Found whose name contains `text`, at most MOST_FOUND of those that the viewer may see."""
-    found: list[dict[str, Any]] = []
+    matches: list[dict[str, Any]] = []
     if not text:
-        return found
+        return matches
     for kind, flavor, keys in _names(cluster, trees, permissions):
-        for key in heapq.nsmallest(MOST_FOUND - len(found), await _matching(keys, text)):
+        for key in heapq.nsmallest(MOST_FOUND - len(matches), await _matching(keys, text)):
             namespace, name = split_key(key) if kind in _NAMESPACED else ("", key)
-            found.append({"kind": kind, "namespace": namespace, "name": name, "flavor": flavor})
-        if len(found) >= MOST_FOUND:
+            matches.append({"kind": kind, "namespace": namespace, "name": name, "flavor": flavor})
+        if len(matches) >= MOST_FOUND:
             break
-    return found
+    return matches
 
 
 def _names(cluster: Cluster, trees: Trees, permissions: Permissions) -> Iterator[tuple[str, str, Iterable[str]]]:
@@ -86,9 +86,9 @@ def _names(cluster: Cluster, trees: Trees, permissions: Permissions) -> Iterator
 
 async def _matching(keys: Iterable[str], text: str) -> list[str]:
     """Returns the keys that contain `text`, which it looks for in turns."""
-    found, turns = [], Turns()
+    matching, turns = [], Turns()
     for key in keys:
         if text in key.lower():
-            found.append(key)
+            matching.append(key)
         await turns.give_way()
-    return found
+    return matching

@@ -60,8 +60,8 @@ class Leaving:
 
     def is_victim(self, key: str) -> bool:
         """Reports whether a workload that leaves has been evicted: all its pods leave. Of one that moves, the old ones do."""
-        found = self._cluster.view.workloads.objects.get(key)
-        return found is not None and is_true(found.status.conditions, EVICTED)
+        workload = self._cluster.view.workloads.objects.get(key)
+        return workload is not None and is_true(workload.status.conditions, EVICTED)
 
     def queue_of(self, waiting: str) -> str:
         """Returns the ClusterQueue of a waiting workload, empty if it has none."""
@@ -75,7 +75,7 @@ class Leaving:
             self._identify(key)
             await turns.give_way()
         todo |= {leaver for key in todo for leaver in self._for.get(key, ())}
-        found = Moved(set(), set())
+        moved = Moved(set(), set())
         for key in sorted(todo):
             await turns.give_way()
             before, now = self._leavers.get(key), self._leaver(key)
@@ -83,10 +83,10 @@ class Leaving:
                 continue
             for one in (before, now):
                 if one is not None:
-                    found.nodes |= one.nodes
-                    found.waiting.add(one.waiting)
+                    moved.nodes |= one.nodes
+                    moved.waiting.add(one.waiting)
             self._set(key, before, now)
-        return found
+        return moved
 
     def _identify(self, key: str) -> None:
         workload = self._cluster.view.workloads.objects.get(key)
@@ -121,18 +121,18 @@ class Leaving:
 
     def _as_victim(self, workload: Workload) -> tuple[str, frozenset[str]] | None:
         conditions = workload.status.conditions
-        found = find_condition(conditions, PREEMPTED)
-        if found is None or found.status != "True" or not is_true(conditions, EVICTED):
+        preempted = find_condition(conditions, PREEMPTED)
+        if preempted is None or preempted.status != "True" or not is_true(conditions, EVICTED):
             return None
-        waiting = self._keys.get(preemptor_of(found.message), "")
+        waiting = self._keys.get(preemptor_of(preempted.message), "")
         allocations = self._cluster.ledger.allocations
         nodes = frozenset(allocations.pods[pod].node for pod in allocations.pods_of(workload.key))
         return (waiting, nodes) if waiting else None
 
     def _as_mover(self, workload: Workload) -> tuple[str, frozenset[str]] | None:
         """Of a workload that moves, the pods that are not where its status says are those at the old place."""
-        found = find_condition(workload.status.conditions, MOVING)
-        waiting = "" if found is None else gang_of(found.message)
+        moving = find_condition(workload.status.conditions, MOVING)
+        waiting = "" if moving is None else gang_of(moving.message)
         if not waiting or not is_true(workload.status.conditions, QUOTA_RESERVED):
             return None
         allocations = self._cluster.ledger.allocations

@@ -71,16 +71,16 @@ class Placements:
         allocation = self._ledger.allocations.by_workload.get(key)
         if allocation is None:
             return ()
-        found: dict[Row, Run] = {}
+        runs: dict[Row, Run] = {}
         for entry in allocation.entries.values():
             for row, pods in self._spread(entry):
-                before = found.get(row)
+                before = runs.get(row)
                 amounts = dict(before.amounts) if before else {}
                 _add(amounts, entry.vector, pods)
-                found[row] = Run(pods + (before.pods if before else 0), amounts)
-        for row, run in found.items():
+                runs[row] = Run(pods + (before.pods if before else 0), amounts)
+        for row, run in runs.items():
             self._rows.setdefault(row, {})[key] = run
-        self._of[key] = tuple(found)
+        self._of[key] = tuple(runs)
         return self._of[key]
 
     def _spread(self, entry: EntryUsage) -> Iterable[tuple[Row, int]]:

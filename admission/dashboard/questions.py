@@ -69,14 +69,14 @@ class Questions:
 
         `share` says whose question it is.
         """
-        made, found = self._known.get(key, (-_FRESH, None))
+        made, answer = self._known.get(key, (-_FRESH, None))
         if time.monotonic() - made < _FRESH:
-            return found
-        found = await self._computed(share, lambda: _explanation(self._world(), key))
+            return answer
+        answer = await self._computed(share, lambda: _explanation(self._world(), key))
         if len(self._known) >= _REMEMBERED:
             self._known.clear()
-        self._known[key] = time.monotonic(), found
-        return found
+        self._known[key] = time.monotonic(), answer
+        return answer
 
     async def read(self, text: str, share: str) -> list[Document]:
         """Returns the objects of a manifest. Raises TooBusy, and BadQuestion as `manifests` does."""
@@ -90,8 +90,8 @@ class Questions:
 
     async def _computed(self, share: str, question: Callable[[], dict[str, Any] | None]) -> dict[str, Any] | None:
         async with self._in_turn(share), in_fork(lambda: msgspec.json.encode(question()), _SECONDS) as (size, document):
-            found: dict[str, Any] | None = msgspec.json.decode(await document.readexactly(size))
-            return found
+            answer: dict[str, Any] | None = msgspec.json.decode(await document.readexactly(size))
+            return answer
 
     @asynccontextmanager
     async def _in_turn(self, share: str) -> AsyncIterator[None]:
@@ -135,10 +135,10 @@ class Questions:
 
 def _explanation(world: World, key: str) -> dict[str, Any] | None:
     try:
-        found: Explanation = explained(world, key)
+        explanation: Explanation = explained(world, key)
     except UnknownWorkload:
         return None
-    return to_wire(found)
+    return to_wire(explanation)
 
 
 def _places(admission: Admission | None) -> list[dict[str, Any]]:
@@ -162,26 +162,26 @@ def manifests(text: str) -> list[Document]:
     """Returns the objects of a manifest. Raises BadQuestion if it is too long, too deep or not YAML."""
     if len(text) > LONGEST_YAML:
         raise BadQuestion(f"{WHERE}: has {len(text)} characters, allowed are {LONGEST_YAML}")
-    found: list[Document] = []
+    documents: list[Document] = []
     try:
         for document in parse(text.encode(), WHERE, merge=False):
             _check(document.object)
             for each in unpacked(document):
-                found.append(each)
-                if len(found) > MOST_JOBS:
+                documents.append(each)
+                if len(documents) > MOST_JOBS:
                     raise BadQuestion(f"{WHERE}: holds more than {MOST_JOBS} objects")
     except (Unreadable, UnicodeError) as bad:
         raise BadQuestion(str(bad)) from None
     except (RecursionError, ValueError):
         raise BadQuestion(f"{WHERE}: cannot be read as YAML") from None
-    for document in found:
+    for document in documents:
         meta = document.object.get("metadata")
         if not isinstance(meta, dict):
             raise BadQuestion(f"{WHERE}: {document.kind or 'an object'} has no metadata")
         meta.setdefault("namespace", "default")
         if not isinstance(meta["namespace"], str):
             raise BadQuestion(f"{WHERE}: metadata.namespace is not a text")
-    return found
+    return documents
 
 
 def _check(value: Any) -> None:

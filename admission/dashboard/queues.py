@@ -107,12 +107,12 @@ def _sums(root: QuotaNode, pair: FlavorResource) -> tuple[int, int]:
 
 
 def _lenders(root: QuotaNode) -> list[QuotaNode]:
-    found, open_ = [], [root]
+    lenders, open_ = [], [root]
     while open_:
         node = open_.pop()
-        found.append(node)
+        lenders.append(node)
         open_ += [*node.queues, *node.cohorts]
-    return found
+    return lenders
 
 
 def _lendable(node: QuotaNode, pair: FlavorResource) -> int:
@@ -129,14 +129,14 @@ def _cohorts(cluster: Cluster, specs: list[Cohort | ClusterQueue]) -> list[dict[
     declared = {spec.name: spec for spec in specs if isinstance(spec, Cohort)}
     named = {spec.cohort for spec in specs if isinstance(spec, ClusterQueue) and spec.cohort}
     parents = {spec.parent for spec in declared.values() if spec.parent}
-    found = []
+    cohorts = []
     for name in sorted(declared.keys() | named | parents):
         node = cluster.ledger.quota.cohort(name) or QuotaNode(name)
         quotas = [
             {"flavor": pair[0], "resource": pair[1], "nominal": nominal, "used": node.usage.get(pair, 0)}
             for pair, nominal in sorted(node.subtree.items())
         ]
-        found.append(
+        cohorts.append(
             {"name": name, "parent": (declared[name].parent or "") if name in declared else "", "quotas": quotas}
         )
-    return found
+    return cohorts

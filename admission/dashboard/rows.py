@@ -102,32 +102,32 @@ class Rows:
         """
         await self.sort()
         async with self._listing:
-            version, found = self._listed
+            version, rows = self._listed
             if version != self._version:
                 version = self._version
-                found = await asyncio.to_thread(sorted, await self._remade(), key=_order)
-                self._listed = version, found
-        return found
+                rows = await asyncio.to_thread(sorted, await self._remade(), key=_order)
+                self._listed = version, rows
+        return rows
 
     async def selected(self, wanted: Callable[[Row], bool]) -> list[Row]:
         """Returns those of all rows that are wanted, in their order."""
-        found: list[Row] = []
+        rows: list[Row] = []
         turns = Turns()
         for number, row in enumerate(await self.all()):
             if wanted(row):
-                found.append(row)
+                rows.append(row)
             if number % _STEP == 0:
                 await turns.give_way()
-        return found
+        return rows
 
     async def _remade(self) -> list[Row]:
-        found: list[Row] = []
+        rows: list[Row] = []
         turns = Turns()
         for key in list(self._cluster.view.workloads.objects):
             if (row := self.of(key)) is not None:
-                found.append(row)
+                rows.append(row)
             await turns.give_way()
-        return found
+        return rows
 
     async def sort(self) -> None:
         """Brings the positions up to date."""
@@ -206,8 +206,12 @@ def _state(workload: Workload) -> tuple[str, str | None]:
 
 def _hint(workload: Workload) -> str:
     """Returns the first line of what the controller explained, empty before it did."""
-    found = find_condition(workload.status.conditions, EXPLANATION)
-    return found.message[:_LONGEST].partition("\n")[0] if found is not None and found.status == "True" else ""
+    explanation = find_condition(workload.status.conditions, EXPLANATION)
+    return (
+        explanation.message[:_LONGEST].partition("\n")[0]
+        if explanation is not None and explanation.status == "True"
+        else ""
+    )
 
 
 def _notes(workload: Workload) -> Iterator[dict[str, str]]:

@@ -51,10 +51,12 @@ class Batch:
 
     def encoded(self, permissions: Permissions) -> bytes:
         """Returns the events that a viewer with these permissions gets; empty for none."""
-        found = self._encoded.get(permissions)
-        if found is None:
-            found = self._encoded[permissions] = b"".join(event(name, data) for name, data in self._events(permissions))
-        return found
+        encoded = self._encoded.get(permissions)
+        if encoded is None:
+            encoded = self._encoded[permissions] = b"".join(
+                event(name, data) for name, data in self._events(permissions)
+            )
+        return encoded
 
     def _events(self, permissions: Permissions) -> Iterator[tuple[str, Any]]:
         if permissions.nodes:

@@ -211,11 +211,11 @@ class FlavorTree:
 
     def path(self, at: int) -> list[str]:
         """Returns the names of the domains above a row, widest first."""
-        found, parent = [], self.domain[at]
+        names, parent = [], self.domain[at]
         while parent >= 0:
             name, parent = self.domains[parent]
-            found.append(name)
-        return found[::-1]
+            names.append(name)
+        return names[::-1]
 
     def entry(self, at: int) -> dict[str, Any]:
         """Returns the part of an event that says what a row has now."""
@@ -236,8 +236,8 @@ def _reserved(records: Sequence[NodeRecord], ledger: Ledger) -> tuple[Reservatio
         return ()
     taints = (taint for record in records if record.node is not None for taint in record.node.taints)
     names = {taint.value for taint in taints if taint.effect == RESERVED_EFFECT}
-    found = [ledger.reservations[name] for name in sorted(names & ledger.reservations.keys())]
-    return tuple(_shown(one) for one in found[:_RESERVATIONS])
+    reservations = [ledger.reservations[name] for name in sorted(names & ledger.reservations.keys())]
+    return tuple(_shown(one) for one in reservations[:_RESERVATIONS])
 
 
 def _shown(reservation: AdvanceReservation) -> Reservation:

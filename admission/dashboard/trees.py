@@ -71,16 +71,16 @@ class Trees:
 
     async def renew(self, changes: Changes) -> TreeChanges:
         """Applies the changes and returns what they changed."""
-        found = TreeChanges()
+        tree_changes = TreeChanges()
         touched = self.placements.refresh(changes.workloads)
         left, reserved = await self.leaving.refresh(changes.workloads), await self._newly_reserved()
-        found.waiting = left.waiting
+        tree_changes.waiting = left.waiting
         touched |= {(NODE, name) for name in changes.nodes | changes.touched.nodes | reserved | left.nodes}
         spots = {key for _, key in changes.touched.spots}
         reloaded = await self._reload(changes.nodes)
         for flavor, tree in sorted(self.by_flavor.items()):
             if flavor in reloaded:
-                found.structure.append(flavor)
+                tree_changes.structure.append(flavor)
                 continue
             spotted: set[Row] = {(HOST, key) for key in spots} | {(NODE, key) for key in spots}
             spotted |= {(DOMAIN, (flavor, key)) for key in spots}
@@ -90,11 +90,11 @@ class Trees:
                 continue
             tree.version = self._next()
             if len(changed) > MOST_ROWS:
-                found.structure.append(flavor)
+                tree_changes.structure.append(flavor)
             else:
-                found.rows[flavor] = changed
-        found.structure += [flavor for flavor in reloaded if flavor not in self.by_flavor]
-        return found
+                tree_changes.rows[flavor] = changed
+        tree_changes.structure += [flavor for flavor in reloaded if flavor not in self.by_flavor]
+        return tree_changes
 
     async def _newly_reserved(self) -> set[str]:
         """Returns the nodes of the advance reservations that came, changed or went."""
@@ -102,12 +102,12 @@ class Trees:
         self._reservations = new
         names = {name for name in old.keys() | new.keys() if old.get(name) != new.get(name)}
         changed = [one for name in sorted(names) for one in (old.get(name), new.get(name)) if one is not None]
-        found, turns = set(), Turns()
+        reserved, turns = set(), Turns()
         for name, record in list(self._cluster.ledger.capacity.nodes.items()) if changed else ():
             if record.node is not None and any(one.holds(record.node.labels) for one in changed):
-                found.add(name)
+                reserved.add(name)
             await turns.give_way()
-        return found
+        return reserved
 
     def _next(self) -> int:
         self.version += 1
@@ -173,12 +173,12 @@ class Trees:
 
     def _wanted(self) -> dict[str, tuple[TreeSpec, str]]:
         counting = self._cluster.ledger.options.counting
-        found = {}
+        specs = {}
         for name, flavor in self._cluster.ledger.flavors.items():
             spec = TreeSpec.of(flavor, counting)
             if spec is not None:
-                found[name] = spec, flavor.topology or ""
-        return found
+                specs[name] = spec, flavor.topology or ""
+        return specs
 
     async def encoded(self, flavor: str, sees: Sees, *, queues: bool, reservations: bool = True) -> bytes | None:
         """Returns the answer for a flavor, None if it has no tree.

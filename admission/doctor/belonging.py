@@ -71,11 +71,11 @@ class Belonging:
     @cached_property
     def _workloads(self) -> Mapping[_Key, list[Obj]]:
         """The Workloads by key; several for the slices of an elastic job."""
-        found: defaultdict[_Key, list[Obj]] = defaultdict(list)
+        by_name: defaultdict[_Key, list[Obj]] = defaultdict(list)
         for workload in self._view.of(WORKLOADS):
             marks = workload["metadata"].get("annotations") or {}
-            found[namespace_of(workload), marks.get(WORKLOAD_SLICE_NAME) or name_of(workload)].append(workload)
-        return found
+            by_name[namespace_of(workload), marks.get(WORKLOAD_SLICE_NAME) or name_of(workload)].append(workload)
+        return by_name
 
     @cached_property
     def _owners(self) -> Mapping[_Key, frozenset[str]]:
@@ -90,11 +90,11 @@ class Belonging:
     @cached_property
     def _owned(self) -> Mapping[tuple[str, str], set[_Key]]:
         """The keys of Workloads by the namespace and UID of an owner."""
-        found: defaultdict[tuple[str, str], set[_Key]] = defaultdict(set)
+        by_owner: defaultdict[tuple[str, str], set[_Key]] = defaultdict(set)
         for key, uids in self._owners.items():
             for uid in uids:
-                found[key[0], uid].add(key)
-        return found
+                by_owner[key[0], uid].add(key)
+        return by_owner
 
     def _above(self, pod: PodFacts) -> Iterator[str]:
         """Yields the pod's UID and those of its controllers, upwards."""
@@ -108,22 +108,22 @@ class Belonging:
     @cached_property
     def _claims(self) -> Mapping[int, frozenset[_Key]]:
         """The keys of the Workloads that each pod may belong to, by the pod's identity."""
-        found: dict[int, frozenset[_Key]] = {}
+        claims: dict[int, frozenset[_Key]] = {}
         for pod in self._view.pods:
             if pod.workload:
-                found[id(pod)] = frozenset({(pod.namespace, pod.workload)} & self._workloads.keys())
+                claims[id(pod)] = frozenset({(pod.namespace, pod.workload)} & self._workloads.keys())
             elif pod.managed:
                 every = [self._owned.get((pod.namespace, uid), set()) for uid in self._above(pod)]
-                found[id(pod)] = frozenset().union(*every)
-        return found
+                claims[id(pod)] = frozenset().union(*every)
+        return claims
 
     @cached_property
     def _claimants(self) -> Mapping[_Key, list[PodFacts]]:
-        found: defaultdict[_Key, list[PodFacts]] = defaultdict(list)
+        claimants: defaultdict[_Key, list[PodFacts]] = defaultdict(list)
         for pod in self._view.pods:
             for key in self._claims.get(id(pod), ()):
-                found[key].append(pod)
-        return found
+                claimants[key].append(pod)
+        return claimants
 
     # ---- the places of a workload
 
@@ -185,8 +185,8 @@ class _Places:
 
     def _takes_in_domain(self, name: str) -> bool:
         node = self._view.named(NODES, name)
-        found = {HOSTNAME_LABEL: name} if node is None else labels(node)
-        values = tuple(found.get(level, "") for level in self._levels or ())
+        node_labels = {HOSTNAME_LABEL: name} if node is None else labels(node)
+        values = tuple(node_labels.get(level, "") for level in self._levels or ())
         if not self._domains.get(values):
             return False
         self._domains[values] -= 1

@@ -22,12 +22,12 @@ def amounts_of(node: Obj) -> dict[str, int]:
 
 def usual_amounts(nodes: Sequence[Obj]) -> dict[str, int]:
     """Returns the largest amount of each device that one of the nodes has."""
-    found: dict[str, int] = {}
+    usual: dict[str, int] = {}
     for node in nodes:
         for name, amount in amounts_of(node).items():
             if is_device(name):
-                found[name] = max(found.get(name, 0), amount)
-    return found
+                usual[name] = max(usual.get(name, 0), amount)
+    return usual
 
 
 def lost(node: Obj, usual: Mapping[str, int]) -> list[str]:

@@ -19,7 +19,7 @@ async def custom_kinds(kube: Kube, verb: str) -> tuple[list[Resource], list[str]
 
     The second list names the versions of groups that do not answer: the aggregated API servers of others may be down.
     """
-    found: list[Resource] = []
+    kinds: list[Resource] = []
     silent: list[str] = []
     groups = msgspec.json.decode(await kube.get_path("/apis")).get("groups") or ()
     for group in sorted((one for one in groups if is_custom(one["name"])), key=lambda group: str(group["name"])):
@@ -31,8 +31,8 @@ async def custom_kinds(kube: Kube, verb: str) -> tuple[list[Resource], list[str]
         except StowageError:
             silent.append(f"{group['name']}/{version}")
             continue
-        found += _of_group(group["name"], version, verb, listed.get("resources") or ())
-    return found, silent
+        kinds += _of_group(group["name"], version, verb, listed.get("resources") or ())
+    return kinds, silent
 
 
 def _of_group(group: str, version: str, verb: str, listed: Sequence[dict[str, Any]]) -> Iterator[Resource]:

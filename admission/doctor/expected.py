@@ -80,8 +80,8 @@ def expected(folder: Path, namespace: str) -> Expected:
 def _objects(folder: Path, *kinds: str, namespace: str = _SHIPPED) -> Iterator[tuple[Path, Obj]]:
     """Yields the objects of these kinds, with the namespace in place of that of the manifests, also inside of expressions."""
     for path in sorted(folder.glob("*.yaml")):
-        found = parsed(path.read_text().replace(_SHIPPED, namespace))
-        yield from ((path, obj) for obj in found if obj.get("kind") in kinds)
+        objects = parsed(path.read_text().replace(_SHIPPED, namespace))
+        yield from ((path, obj) for obj in objects if obj.get("kind") in kinds)
 
 
 def _rights(folder: Path, namespace: str) -> Iterator[Right]:

@@ -19,8 +19,8 @@ def without(text: str, paths: Iterable[Sequence[str | int]]) -> str | None:
     not taken out: what the rest of the list means is for a person to say.
     """
     for path in paths:
-        found = _keys(text, path)
-        if found is None or (less := _cut(text, found)) is None:
+        keys = _keys(text, path)
+        if keys is None or (less := _cut(text, keys)) is None:
             return None
         text = less
     return text
@@ -34,16 +34,16 @@ def bare(name: str) -> str:
 def _keys(text: str, path: Sequence[str | int]) -> Path | None:
     """Returns the path as the file writes it; None if the file does not have it."""
     (value, *_) = parsed(text) or (None,)
-    found: list[str] = []
+    keys: list[str] = []
     for part in path:
         if not isinstance(value, dict) or not isinstance(part, str):
             return None
         key = part if part in value else next((each for each in value if bare(str(each)) == bare(part)), None)
         if not isinstance(key, str):
             return None
-        found.append(key)
+        keys.append(key)
         value = value[key]
-    return tuple(found) or None
+    return tuple(keys) or None
 
 
 def _cut(text: str, path: Path) -> str | None:

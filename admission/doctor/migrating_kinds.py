@@ -40,15 +40,15 @@ _FATES: Final[Mapping[str, str]] = {
 
 def fates(view: View) -> tuple[str, ...]:
     """Returns a line for each kind of the Workloads that have not ended, sorted by kind. An unmanaged kind has a finding."""
-    found: defaultdict[str, Counter[str]] = defaultdict(Counter)
+    jobs: defaultdict[str, Counter[str]] = defaultdict(Counter)
     for workload in view.of(WORKLOADS):
         if condition(workload, FINISHED).get("status") == "True" or (kind := _kind(workload)) is None:
             continue
         holds = condition(workload, QUOTA_RESERVED).get("status") == "True"
-        found[kind]["run" if holds else "wait"] += 1
+        jobs[kind]["run" if holds else "wait"] += 1
     return tuple(
         f"{kind}: {counts['run']} with quota, {counts['wait']} waiting: {_FATES.get(kind, _JOBS)}"
-        for kind, counts in sorted(found.items())
+        for kind, counts in sorted(jobs.items())
     )
 
 

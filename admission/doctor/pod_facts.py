@@ -120,8 +120,8 @@ def pod_facts(pod: ListedPod) -> PodFacts | None:
 
 def _queue(meta: PodMeta) -> str:
     queue, kind = meta.labels.get(QUEUE_NAME_LABEL), meta.annotations.get(POD_SUSPENDING_PARENT)
-    found = f"queue {queue}" if queue else f"its {kind}" if kind else ""
-    return _name(found)
+    shown = f"queue {queue}" if queue else f"its {kind}" if kind else ""
+    return _name(shown)
 
 
 def _name(text: str) -> str:

@@ -42,26 +42,26 @@ class Followed:
 async def follow(kube: Kube, pods: Iterable[PodFacts], resources: Iterable[Resource]) -> Followed:
     """Looks up the controllers of pods that have a label of workloads and name none, level by level."""
     by_name = {(one.group, one.kind): one for one in (*resources, JOBS, STATEFUL_SETS, _REPLICA_SETS)}
-    found, asked, slots = Followed(), 0, asyncio.Semaphore(_AT_ONCE)
+    followed, asked, slots = Followed(), 0, asyncio.Semaphore(_AT_ONCE)
     wanted = {
         pod.owner.uid: (pod.namespace, pod.owner)
         for pod in pods
         if pod.managed and not pod.workload and pod.owner is not None and pod.owner.uid
     }
     for _ in range(DEPTH - 1):
-        todo = [(uid, *wanted[uid]) for uid in sorted(wanted) if uid not in found.parents]
+        todo = [(uid, *wanted[uid]) for uid in sorted(wanted) if uid not in followed.parents]
         some, rest = todo[: MOST_OWNERS - asked], todo[MOST_OWNERS - asked :]
         asked += len(some)
         if rest:
-            found.unfollowed |= {uid for uid, _, _ in rest}
-            found.gap = f"only {MOST_OWNERS} were looked up"
-        answers = await asyncio.gather(*(_controller(kube, by_name, *one[1:], found, slots) for one in some))
+            followed.unfollowed |= {uid for uid, _, _ in rest}
+            followed.gap = f"only {MOST_OWNERS} were looked up"
+        answers = await asyncio.gather(*(_controller(kube, by_name, *one[1:], followed, slots) for one in some))
         wanted = {}
         for (uid, namespace, _), above in zip(some, answers, strict=True):
-            found.parents[uid] = "" if above is None else above.uid
+            followed.parents[uid] = "" if above is None else above.uid
             if above is not None:
                 wanted[above.uid] = (namespace, above)
-    return found
+    return followed
 
 
 async def _controller(

@@ -60,11 +60,11 @@ def _settings(view: View) -> Iterator[Finding]:
         if gates := _gates(deployment):
             name = f"Deployment {namespace_of(deployment)}/{name_of(deployment)}"
             yield from _unknown(name, {"featureGates": gates})
-    for found in view.of(CONFIG_MAPS):
-        text = (found.get("data") or {}).get(_FILE)
+    for config_map in view.of(CONFIG_MAPS):
+        text = (config_map.get("data") or {}).get(_FILE)
         if text is None:
             continue
-        name = f"ConfigMap {namespace_of(found)}/{name_of(found)}"
+        name = f"ConfigMap {namespace_of(config_map)}/{name_of(config_map)}"
         try:
             (given, *_) = parsed(bounded(str(text))) or ({},)
         except (ValueError, yaml.YAMLError) as bad:
@@ -85,13 +85,13 @@ def _gates(deployment: Obj) -> dict[str, Any]:
     """Returns the feature gates among the arguments of Kueue's containers."""
     containers = ((spec_of(deployment).get("template") or {}).get("spec") or {}).get("containers") or ()
     words = [str(word) for one in containers for word in (*(one.get("command") or ()), *(one.get("args") or ()))]
-    found: dict[str, Any] = {}
+    gates: dict[str, Any] = {}
     for word, after in itertools.pairwise([*words, ""]):
         flag, equals, value = word.partition("=")
         if flag in ("--feature-gates", "-feature-gates"):
             pairs = (pair.partition("=") for pair in (value if equals else after).split(",") if pair.strip())
-            found |= {name.strip(): is_on == "true" if is_on in _BOOLEANS else is_on for name, _, is_on in pairs}
-    return found
+            gates |= {name.strip(): is_on == "true" if is_on in _BOOLEANS else is_on for name, _, is_on in pairs}
+    return gates
 
 
 def _unknown(name: str, settings: dict[str, Any]) -> Iterator[Finding]:

@@ -131,10 +131,10 @@ class _Reader:
         if resource is PODS:
             return await self._list_pods()
         where = self._view.namespace if resource in _OURS else None
-        found = [
+        objects = [
             _slim(resource, msgspec.json.decode(raw), self._view.namespace) async for raw in self._all(resource, where)
         ]
-        self._objects[resource] = sorted(found, key=lambda obj: (namespace_of(obj), name_of(obj)))
+        self._objects[resource] = sorted(objects, key=lambda obj: (namespace_of(obj), name_of(obj)))
         return None
 
     async def _list_pods(self) -> None:
@@ -180,8 +180,8 @@ class _Reader:
                 "spec": spec,
             }
             async with slots:
-                found = await self._kube.create(ACCESS_REVIEWS, review)
-            return bool((found.get("status") or {}).get("allowed"))
+                answer = await self._kube.create(ACCESS_REVIEWS, review)
+            return bool((answer.get("status") or {}).get("allowed"))
 
         every = (*expected.rights, *expected.certificates, *expected.retention, *expected.metrics)
         by_roles = await self._granted()
@@ -191,16 +191,16 @@ class _Reader:
 
     async def _granted(self) -> frozenset[Right]:
         """Returns the rights that Stowage's own roles and bindings grant; none if the user may not read them."""
-        found: list[tuple[str, Obj]] = []
+        bindings: list[tuple[str, Obj]] = []
         try:
             for kind in _RBAC:
                 page = await self._kube.list(
                     kind, self._view.namespace if kind.namespaced else None, label_selector=OURS, limit=_PAGE
                 )
-                found += [("", each) for each in page.items]
+                bindings += [("", each) for each in page.items]
         except ApiError:
             return frozenset()
-        return frozenset(granted(found, self._view.namespace))
+        return frozenset(granted(bindings, self._view.namespace))
 
     async def probe(self, question: Question) -> None:
         """Creates a ResourceFlavor as a dry run; the API server asks the webhook, and its answer has the server's time."""
@@ -237,20 +237,20 @@ class _Reader:
         wanted = {_group_kind(reference): str(reference.get("apiVersion")) for reference in references}
         decode = msgspec.json.Decoder(_OwnerObject).decode
         served = await self._served()
-        found: dict[tuple[str, str], frozenset[str] | None] = {}
+        kinds: dict[tuple[str, str], frozenset[str] | None] = {}
         others = [kind for kind in sorted(wanted) if kind not in served]
         for kind in others[:MOST_KINDS]:
             if not await self._aggregated(wanted[kind], kind[1]):
-                found[kind] = None
+                kinds[kind] = None
         if len(others) > MOST_KINDS:
             self._gaps[Question.OWNERS] = (
                 f"only {MOST_KINDS} of {len(others)} kinds that no CRD declares were looked at"
             )
-        for kind in sorted(wanted.keys() & known.keys() - found.keys()):
+        for kind in sorted(wanted.keys() & known.keys() - kinds.keys()):
             uids = frozenset([decode(raw).metadata.uid async for raw in self._all(known[kind])])
             if known[kind] not in self._cut and known[kind] not in self._absent:
-                found[kind] = uids
-        self._view.owners = found
+                kinds[kind] = uids
+        self._view.owners = kinds
 
     async def _aggregated(self, version: str, kind: str) -> bool:
         """Reports whether discovery lists a kind that has no CRD: another API server may serve it."""

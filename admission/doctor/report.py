@@ -45,13 +45,13 @@ def examined(view: View, checks: Iterable[Check]) -> Report:
             unread[check.name] = plain("; ".join(missing))
             continue
         try:
-            found = tuple(map(_bounded, itertools.islice(check.find(view), _MOST)))
+            shown = tuple(map(_bounded, itertools.islice(check.find(view), _MOST)))
         except _UNREADABLE as bad:
             unread[check.name] = plain(f"an object has another form than expected: {type(bad).__name__}: {bad}")
             continue
         gaps = [plain(f"{_name(read)}: {view.gaps[read]}") for read in check.reads if read in view.gaps]
-        if found:
-            findings.append((check, found))
+        if shown:
+            findings.append((check, shown))
             cut += gaps
         elif gaps:
             unread[check.name] = "; ".join(gaps)

@@ -60,7 +60,7 @@ async def unmanaged_objects(kube: Kube, declared: Collection[tuple[str, str]]) -
             long.append(_name(kind))
         return objects
 
-    found = await asyncio.gather(*(of_kind(kind) for kind in kinds[:_MOST_KINDS]))
+    lists = await asyncio.gather(*(of_kind(kind) for kind in kinds[:_MOST_KINDS]))
     left = [_name(kind) for kind in kinds[_MOST_KINDS:]]
     gaps = [
         f"{what}: {listed(sorted(names))}"
@@ -72,7 +72,7 @@ async def unmanaged_objects(kube: Kube, declared: Collection[tuple[str, str]]) -
         )
         if names
     ]
-    return UnmanagedObjects([one for some in found for one in some], "; ".join(gaps))
+    return UnmanagedObjects([one for some in lists for one in some], "; ".join(gaps))
 
 
 def _name(kind: Resource) -> str:
@@ -81,17 +81,17 @@ def _name(kind: Resource) -> str:
 
 async def _of_kind(kube: Kube, kind: Resource) -> tuple[list[Unmanaged], bool]:
     """Returns objects of a kind, and whether all were looked at that must be. Raises StowageError."""
-    found: list[Unmanaged] = []
+    objects: list[Unmanaged] = []
     after: str | None = None
     for _ in range(_MOST_PAGES):
         try:
             page = await kube.list_raw(kind, label_selector=QUEUE_NAME_LABEL, limit=_PAGE, continue_=after)
         except NotFound:
-            return found, True  # the kind was removed
-        found += [one for raw in page.items if (one := _unmanaged(kind, msgspec.json.decode(raw))) is not None]
-        if not (after := page.continue_) or len(found) >= _MOST_OBJECTS:
-            return found[:_MOST_OBJECTS], True
-    return found, False
+            return objects, True  # the kind was removed
+        objects += [one for raw in page.items if (one := _unmanaged(kind, msgspec.json.decode(raw))) is not None]
+        if not (after := page.continue_) or len(objects) >= _MOST_OBJECTS:
+            return objects[:_MOST_OBJECTS], True
+    return objects, False
 
 
 def _unmanaged(kind: Resource, obj: dict[str, Any]) -> Unmanaged | None:

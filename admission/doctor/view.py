@@ -75,21 +75,21 @@ class View:
 
     @cached_property
     def _names(self) -> Mapping[Resource, Mapping[tuple[str, str], Obj]]:
-        found: defaultdict[Resource, dict[tuple[str, str], Obj]] = defaultdict(dict)
+        by_name: defaultdict[Resource, dict[tuple[str, str], Obj]] = defaultdict(dict)
         for resource, listed in self.objects.items():
-            found[resource] = {(namespace_of(obj), name_of(obj)): obj for obj in listed}
-        return found
+            by_name[resource] = {(namespace_of(obj), name_of(obj)): obj for obj in listed}
+        return by_name
 
     # ---- flavors and nodes
 
     @cached_property
     def nodes_of(self) -> Mapping[str, list[Obj]]:
         """The nodes that each ResourceFlavor selects, by its name."""
-        found: dict[str, list[Obj]] = {}
+        nodes: dict[str, list[Obj]] = {}
         for flavor in self.of(RESOURCE_FLAVORS):
             wanted = node_labels(flavor).items()
-            found[name_of(flavor)] = [node for node in self.of(NODES) if wanted <= labels(node).items()]
-        return found
+            nodes[name_of(flavor)] = [node for node in self.of(NODES) if wanted <= labels(node).items()]
+        return nodes
 
     @cached_property
     def used_flavors(self) -> frozenset[str]:

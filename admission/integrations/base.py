@@ -202,8 +202,8 @@ def condition(job: Job, kind: str) -> Mapping[str, Any] | None:
 
 def has_condition(job: Job, kind: str, status: str = "True") -> bool:
     """Reports whether the job has a condition of type `kind` with that status."""
-    found = condition(job, kind)
-    return found is not None and found.get("status") == status
+    of_kind = condition(job, kind)
+    return of_kind is not None and of_kind.get("status") == status
 
 
 def infos_by_name(job: Job, infos: Sequence[PodSetInfo], expected: Sequence[str]) -> dict[str, PodSetInfo]:

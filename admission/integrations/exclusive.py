@@ -34,20 +34,20 @@ def annotated(job: Any, at: Location = ()) -> Iterator[tuple[Location, Mapping[s
     a JobSet's child Jobs, and of the objects that an AppWrapper contains.
     """
     for place in (("metadata", "annotations"), ("spec", "annotations")):
-        if isinstance(found := value_at(job, place), Mapping):
-            yield (*at, *place), found
+        if isinstance(metadata := value_at(job, place), Mapping):
+            yield (*at, *place), metadata
     for number, child in enumerate(_items(job, ("spec", "replicatedJobs"))):
         place = ("metadata", "annotations")
-        if isinstance(found := value_at(value_at(child, ("template",)), place), Mapping):
-            yield (*at, "spec", "replicatedJobs", number, "template", *place), found
+        if isinstance(metadata := value_at(value_at(child, ("template",)), place), Mapping):
+            yield (*at, "spec", "replicatedJobs", number, "template", *place), metadata
     if not at:
         for number, component in enumerate(_items(job, ("spec", "components"))):
             yield from annotated(value_at(component, ("template",)), ("spec", "components", number, "template"))
 
 
 def _items(job: Any, place: Location) -> list[Any]:
-    found = value_at(job, place)
-    return found[:_MOST_PARTS] if isinstance(found, list) else []
+    items = value_at(job, place)
+    return items[:_MOST_PARTS] if isinstance(items, list) else []
 
 
 def exclusive_annotations(job: Mapping[str, Any], reference: tuple[Resource, str] | None = None) -> dict[str, str]:
@@ -58,4 +58,9 @@ def exclusive_annotations(job: Mapping[str, Any], reference: tuple[Resource, str
     runtime = REFERENCED.get(*reference) if reference is not None else None
     sources = [annotations for _, annotations in annotated(job)]
     sources += [annotations for _, annotations in annotated(value_at(runtime, ("spec", "template")))]
-    return {key: found[key] for found in reversed(sources) for key in EXCLUSIVE if isinstance(found.get(key), str)}
+    return {
+        key: annotations[key]
+        for annotations in reversed(sources)
+        for key in EXCLUSIVE
+        if isinstance(annotations.get(key), str)
+    }

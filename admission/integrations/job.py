@@ -70,9 +70,9 @@ class BatchJob:
     def finished(self, job: Job) -> JobResult | None:
         """See JobIntegration. The API server takes the end of a Job only once its status counts no active pod."""
         for kind, success in (("Complete", True), ("Failed", False)):
-            found = condition_of(job, kind)
-            if found is not None and found.get("status") == "True":
-                return JobResult(found.get("message") or "", success)
+            of_kind = condition_of(job, kind)
+            if of_kind is not None and of_kind.get("status") == "True":
+                return JobResult(of_kind.get("message") or "", success)
         return None
 
     def pods_ready(self, job: Job) -> bool:

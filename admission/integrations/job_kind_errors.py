@@ -81,8 +81,8 @@ NO_JOBS: Final = frozenset(
 
 def read(obj: Mapping[str, Any]) -> JobKind:
     """Decodes a JobKind. Raises InvalidObject for its first error."""
-    for found in errors_of(obj):
-        raise InvalidObject(found.field, found.given, found.allowed, _title(obj))
+    for error in errors_of(obj):
+        raise InvalidObject(error.field, error.given, error.allowed, _title(obj))
     return JobKind.from_wire(obj)
 
 
@@ -95,13 +95,13 @@ def errors_of(obj: Mapping[str, Any]) -> list[InvalidObject]:
         kind = JobKind.from_wire(obj)
     except ValidationError as error:  # of metadata or status
         return [InvalidObject(".".join(map(str, one["loc"])), one.get("input"), one["msg"]) for one in error.errors()]
-    found = [*_identity(kind), *_unknown_fields("spec", kind.spec)]
+    errors = [*_identity(kind), *_unknown_fields("spec", kind.spec)]
     if kind.spec.scale is not None:
-        found += _scale(kind.spec, kind.spec.scale)
+        errors += _scale(kind.spec, kind.spec.scale)
     else:
-        found += [*_shape(kind.spec), *_status(kind.spec)]
-    known = {error.field for error in found}
-    return [*found, *(error for error in limit_errors(JobKindSpec, spec, "spec") if error.field not in known)]
+        errors += [*_shape(kind.spec), *_status(kind.spec)]
+    known = {error.field for error in errors}
+    return [*errors, *(error for error in limit_errors(JobKindSpec, spec, "spec") if error.field not in known)]
 
 
 def _title(obj: Mapping[str, Any]) -> str:

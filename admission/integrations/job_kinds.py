@@ -54,14 +54,14 @@ class JobKinds:
         objects = self.informer.objects
         kinds = {_claimed(obj) for obj in (change.old, change.object) if obj is not None}
         names = sorted({change.key, *(name for name, obj in objects.items() if _claimed(obj) in kinds)})
-        problems, found = {}, dict[str, Adapter]()
+        problems, adapters = {}, dict[str, Adapter]()
         for name in names:
             try:
                 if (obj := objects.get(name)) is not None:
-                    found[name] = self._adapter(name, obj)
+                    adapters[name] = self._adapter(name, obj)
             except InvalidObject as error:
                 problems[name] = error
-        self._replace(names, found, problems)
+        self._replace(names, adapters, problems)
 
     def _adapter(self, name: str, obj: dict[str, Any]) -> Adapter:
         """Returns the JobKind's adapter, the same as before if nothing changed. Raises InvalidObject."""

@@ -14,13 +14,13 @@ Location = tuple[str | int, ...]
 
 def value_at(obj: Any, path: Location) -> Any:
     """Returns the value at the path, or None."""
-    found = obj
+    value = obj
     for step in path:
         if isinstance(step, int):
-            found = found[step] if isinstance(found, list) and 0 <= step < len(found) else None
+            value = value[step] if isinstance(value, list) and 0 <= step < len(value) else None
         else:
-            found = found.get(step) if isinstance(found, Mapping) else None
-    return found
+            value = value.get(step) if isinstance(value, Mapping) else None
+    return value
 
 
 def with_value(obj: Any, path: Location, value: Any) -> Any:

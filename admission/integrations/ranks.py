@@ -30,7 +30,7 @@ class RankedPods:
 def offsets(pod_sets: Sequence[RankedPods]) -> dict[str, dict[str, str]]:
     """Returns the annotations with each pod set's offset by its name: none if it is 0 or if the template has one."""
     before: dict[str, int] = {}
-    found: dict[str, dict[str, str]] = {}
+    offsets_of: dict[str, dict[str, str]] = {}
     for pods in sorted(pod_sets, key=lambda pods: pods.count):
         annotations = value_at(pods.template, ("metadata", "annotations"))
         annotations = annotations if isinstance(annotations, Mapping) else {}
@@ -38,5 +38,5 @@ def offsets(pod_sets: Sequence[RankedPods]) -> dict[str, dict[str, str]]:
         started = 0 if group is None else before.get(str(group), 0)
         before[str(group)] = started + pods.count
         offset = 0 if pods.first is None or names.POD_INDEX_OFFSET in annotations else pods.first - started
-        found[pods.name] = {names.POD_INDEX_OFFSET: str(offset)} if offset else {}
-    return found
+        offsets_of[pods.name] = {names.POD_INDEX_OFFSET: str(offset)} if offset else {}
+    return offsets_of

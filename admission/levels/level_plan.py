@@ -123,16 +123,16 @@ def _source(nodes: Sequence[LabelledNode], wanted: str) -> Source | None:
 def _groups(nodes: Sequence[LabelledNode], flavor_by: str, odd: list[str]) -> dict[tuple[str, str], list[LabelledNode]]:
     """Returns the nodes by the label that selects their flavor."""
     keys = (flavor_by,) if flavor_by else FLAVOR_KEYS
-    found: defaultdict[tuple[str, str], list[LabelledNode]] = defaultdict(list)
+    groups: defaultdict[tuple[str, str], list[LabelledNode]] = defaultdict(list)
     for node in nodes:
         key = next((key for key in keys if node.labels.get(key)), None)
         if key is not None:
-            found[key, node.labels[key]].append(node)
+            groups[key, node.labels[key]].append(node)
     unknown = [node.name for node in nodes if not any(node.labels.get(key) for key in keys)]
     if unknown:
         of = f"{unknown[0]} has" if len(unknown) == 1 else f"{unknown[0]} and {len(unknown) - 1} more have"
         odd.append(f"node {of} no label that tells kinds of machines apart ({', '.join(keys)}): in no flavor")
-    return dict(found)
+    return dict(groups)
 
 
 def _levels(nodes: Sequence[LabelledNode], source: Source | None, odd: list[str]) -> tuple[str, ...]:

@@ -82,9 +82,9 @@ class Inference:
         """
         for below in self._levels[self._levels.index(level) + 1 :]:
             if (value := node.labels.get(below)) and below != HOSTNAME_LABEL:
-                found = self._parents(level, below).get(value, ())
-                if len(found) == 1:
-                    return next(iter(found))
+                parents = self._parents(level, below).get(value, ())
+                if len(parents) == 1:
+                    return next(iter(parents))
         return as_value(node.name)
 
     def _parents(self, level: str, below: str) -> Mapping[str, Counter[str]]:
@@ -131,11 +131,11 @@ def _strays(nodes: Sequence[LabelledNode], wider: str, level: str) -> Iterator[C
 
 def parents_of(nodes: Sequence[LabelledNode], wider: str, level: str) -> dict[str, Counter[str]]:
     """Returns the domains of the wider level by domain of a level, with their numbers of nodes."""
-    found: defaultdict[str, Counter[str]] = defaultdict(Counter)
+    parents: defaultdict[str, Counter[str]] = defaultdict(Counter)
     for node in nodes:
         if (value := node.labels.get(level)) and (parent := node.labels.get(wider)):
-            found[value][parent] += 1
-    return dict(found)
+            parents[value][parent] += 1
+    return dict(parents)
 
 
 def _largest(counts: Mapping[str, int]) -> tuple[str, int]:

@@ -14,16 +14,16 @@ _UNKNOWN: Final = "no labels of a known source: name those of your levels, wides
 
 def lines(plan: Plan, most: int = 60) -> list[str]:
     """Returns the text, at most `most` lines per flavor."""
-    found = [f"labels of {plan.source}" if plan.source else _UNKNOWN]
+    lines = [f"labels of {plan.source}" if plan.source else _UNKNOWN]
     for flavor in plan.flavors:
         nodes = _filled(flavor, plan)
-        found.append(f"ResourceFlavor {flavor.name} ({flavor.key}={flavor.value}), Topology {flavor.topology}:")
-        found += [f"  {_count(nodes, flavor.levels, at)}" for at in range(len(flavor.levels))]
+        lines.append(f"ResourceFlavor {flavor.name} ({flavor.key}={flavor.value}), Topology {flavor.topology}:")
+        lines += [f"  {_count(nodes, flavor.levels, at)}" for at in range(len(flavor.levels))]
         drawn = list(_drawn(nodes, flavor.levels[:-1], "  "))
-        found += drawn[:most]
+        lines += drawn[:most]
         if len(drawn) > most:
-            found.append(f"  ... and {len(drawn) - most} more lines")
-    return found
+            lines.append(f"  ... and {len(drawn) - most} more lines")
+    return lines
 
 
 def _filled(flavor: PlannedFlavor, plan: Plan) -> list[LabelledNode]:

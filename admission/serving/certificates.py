@@ -115,14 +115,16 @@ class OwnCertificates:
 
     async def _configurations(self) -> list[Configuration]:
         named = ((MUTATING_WEBHOOKS, self._place.mutating), (VALIDATING_WEBHOOKS, self._place.validating))
-        found = [(resource, await self._found(resource, name)) for resource, name in named if name]
-        return [(resource, one) for resource, one in found if one is not None]
+        objects = [(resource, await self._found(resource, name)) for resource, name in named if name]
+        return [(resource, one) for resource, one in objects if one is not None]
 
     async def _services(self) -> list[dict[str, Any]]:
         """Returns the APIServices that exist and name our Service: another may still belong to a Kueue."""
-        found = [await self._found(API_SERVICES, name) for name in self._place.api_services]
+        services = [await self._found(API_SERVICES, name) for name in self._place.api_services]
         ours = {"name": self._place.service, "namespace": self._place.namespace}
-        return [one for one in found if one is not None and ours.items() <= (one["spec"].get("service") or {}).items()]
+        return [
+            one for one in services if one is not None and ours.items() <= (one["spec"].get("service") or {}).items()
+        ]
 
     async def _publish_to_services(self, services: list[dict[str, Any]], state: AuthorityState) -> None:
         for one in services:

@@ -49,9 +49,9 @@ class Handshakes:
     async def listen(self, host: str, port: int) -> list[tuple[str, int]]:
         """Starts to accept connections and returns the addresses. Raises OSError if an address cannot be bound."""
         loop = asyncio.get_running_loop()
-        found = await loop.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        addresses = await loop.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
         try:
-            for family, address in sorted({(family, address[:2]) for family, _, _, _, address in found}):
+            for family, address in sorted({(family, address[:2]) for family, _, _, _, address in addresses}):
                 listening = socket.create_server(address, family=family, backlog=_WAITING_TO_BE_ACCEPTED)
                 listening.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _RECEIVE_BUFFER)
                 listening.setblocking(False)

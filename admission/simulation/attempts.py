@@ -30,8 +30,8 @@ class Attempt:
 
     def saved(self, now: int) -> int:
         """Returns the work that a stop at `now` leaves done."""
-        found = self.saved_before + self._saves(now) * self.every
-        return found if self.left is None else min(self.left, found)
+        saved = self.saved_before + self._saves(now) * self.every
+        return saved if self.left is None else min(self.left, saved)
 
     def _saves(self, now: int) -> int:
         worked = now - self.begun - self.overhead

@@ -77,25 +77,25 @@ def for_workloads(world: World, keys: Sequence[str], level: str = "") -> list[De
 
     Raises UnknownLevel.
     """
-    found, level = [], _level(world, level) if level else ""
+    results, level = [], _level(world, level) if level else ""
     decided = None if level else _after_cycles(world)
     for key in keys:
         workload = world.workload(key)
         if workload is None:
-            found.append(Defragmentation(world.title(key), NoPlan(NoPlanReason.BLOCKED, "it was not taken in")))
+            results.append(Defragmentation(world.title(key), NoPlan(NoPlanReason.BLOCKED, "it was not taken in")))
         else:
-            found.append(_shown(world, world.title(key), _planned(world, workload, level, decided)))
-    return found
+            results.append(_shown(world, world.title(key), _planned(world, workload, level, decided)))
+    return results
 
 
 def for_waiting(world: World) -> list[Defragmentation]:
     """Returns the plan for the first waiting workload that moves can help, after why the ones before it have none."""
-    found, decided = [], _after_cycles(world)
+    results, decided = [], _after_cycles(world)
     for workload in sorted(world.queues.workloads(), key=order_of)[:MOST_TRIED]:
-        found.append(_shown(world, world.title(workload.key), _planned(world, workload, "", decided)))
-        if isinstance(found[-1].result, MovePlan):
+        results.append(_shown(world, world.title(workload.key), _planned(world, workload, "", decided)))
+        if isinstance(results[-1].result, MovePlan):
             break
-    return found
+    return results
 
 
 def for_domain(world: World, level: str) -> Defragmentation:
@@ -207,8 +207,8 @@ def _figures(ledger: Ledger, flavor: str) -> FlavorFigures | None:
         try:
             next(steps)
         except StopIteration as done:
-            found: FlavorFigures | None = done.value
-            return found
+            figures: FlavorFigures | None = done.value
+            return figures
 
 
 def _room(flavor: str, before: FlavorFigures, after: FlavorFigures) -> FlavorRoom:

@@ -115,10 +115,10 @@ class Moves:
             return ended
         self._last = now
         self._times.pause(gang.key, now)
-        found = self._planned(gang, now)
-        if isinstance(found, MovePlan):
-            return self._begin(gang, found) or ended
-        self._look_ahead(gang, found)
+        result = self._planned(gang, now)
+        if isinstance(result, MovePlan):
+            return self._begin(gang, result) or ended
+        self._look_ahead(gang, result)
         return ended
 
     def _look_ahead(self, gang: Workload, no_plan: NoPlan) -> None:
@@ -133,14 +133,14 @@ class Moves:
         queue = None if gang is None else ledger.quota.spec(gang.cluster_queue)
         if gang is None or queue is None or not self._any_movable or flavors_of(ledger, gang, queue).mode < Mode.FIT:
             return False
-        found = self._planned(gang, self._world.now)
+        result = self._planned(gang, self._world.now)
         if (
-            not isinstance(found, MovePlan)
-            or not is_better(ledger, found, decision, self._world.now)
-            or not self._begin(gang, found)
+            not isinstance(result, MovePlan)
+            or not is_better(ledger, result, decision, self._world.now)
+            or not self._begin(gang, result)
         ):
             return False
-        if not found.evictions:
+        if not result.evictions:
             self._world.queues.evictions.forget(gang.key)
         for victim in decision.victims:
             if (workload := ledger.workload(victim.workload)) is not None:

@@ -172,9 +172,9 @@ class UseMeter:
     ) -> tuple[ResourceUse, ...]:
         """Returns the use up to the time `until`, sorted by flavor and resource."""
         span = until - self._began
-        found = []
+        uses = []
         for pair in sorted(self._now):
             area = self._area[pair] + self._now[pair] * (until - self._since[pair])
             mean = area / span if span > 0 else float(self._now[pair])
-            found.append(ResourceUse(*pair, quota.get(pair, 0), nodes.get(pair), mean, self._highest[pair]))
-        return tuple(found)
+            uses.append(ResourceUse(*pair, quota.get(pair, 0), nodes.get(pair), mean, self._highest[pair]))
+        return tuple(uses)

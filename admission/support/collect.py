@@ -76,18 +76,18 @@ class Collector:
         for kind in (*EVERYWHERE, *OURS):
             name = f"objects/{kind.plural}.{kind.group or 'core'}.json"
             try:
-                found = await self._listed(kind, self._namespace if kind in OURS else None)
+                listed = await self._listed(kind, self._namespace if kind in OURS else None)
             except (StowageError, TimeoutError) as failed:
                 self._note(name, failed)
                 continue
-            if found:
-                yield name, encoded(found)
+            if listed:
+                yield name, encoded(listed)
 
     async def _listed(self, kind: Resource, namespace: str | None) -> list[dict[str, Any]]:
         """Returns the objects of a kind; none if the kind is not served."""
-        found: list[dict[str, Any]] = []
+        objects: list[dict[str, Any]] = []
         after: str | None = None
-        while len(found) < MOST:
+        while len(objects) < MOST:
             try:
                 page = await self._kube.list_raw(kind, namespace, limit=_PAGE, continue_=after)
             except NotFound:
@@ -95,12 +95,12 @@ class Collector:
             for raw in page.items:
                 obj = msgspec.json.decode(raw)
                 name_kind(kind, obj)
-                found.append(redacted(obj))
+                objects.append(redacted(obj))
             if not (after := page.continue_):
                 break
         else:
             self.missing[kind.plural] = f"more than {MOST} objects: the rest is left out"
-        return found
+        return objects
 
     async def processes(self) -> AsyncIterator[Part]:
         """Yields the logs and metrics of Stowage's pods."""
@@ -132,12 +132,12 @@ class Collector:
     async def _read(self, name: str, path: str, most: int, *, optional: bool = False) -> AsyncIterator[Part]:
         """Yields a text, redacted; notes that it cannot be read unless it is optional."""
         try:
-            found = await self._kube.get_path(path)
+            content = await self._kube.get_path(path)
         except (StowageError, TimeoutError) as failed:
             if not optional:
                 self._note(name, failed)
             return
-        yield name, text(found[-most:].decode(errors="replace")).encode()
+        yield name, text(content[-most:].decode(errors="replace")).encode()
 
     def _note(self, name: str, failed: BaseException) -> None:
         self.missing[name] = text(" ".join(str(failed).split())) or type(failed).__name__

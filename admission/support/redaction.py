@@ -92,10 +92,10 @@ def _metadata(metadata: Any) -> Any:
         return REDACTED
     kept = {key: each for key, each in metadata.items() if key not in ("managedFields", "annotations", "selfLink")}
     annotations = metadata.get("annotations")
-    found = {key: value(each, str(key)) for key, each in kept.items()}
+    redacted = {key: value(each, str(key)) for key, each in kept.items()}
     if isinstance(annotations, Mapping):
-        found["annotations"] = {key: _annotation(str(key), each) for key, each in annotations.items()}
-    return found
+        redacted["annotations"] = {key: _annotation(str(key), each) for key, each in annotations.items()}
+    return redacted
 
 
 def _annotation(key: str, content: Any) -> Any:
@@ -142,27 +142,27 @@ def _mapping(mapping: Mapping[Any, Any], depth: int) -> dict[str, Any]:
 
 
 def _pod_spec(spec: Mapping[Any, Any], depth: int) -> dict[str, Any]:
-    found = {
+    redacted = {
         key: value(spec[key], key, depth + 1)
         for key in sorted(_POD_SPEC & spec.keys())
         if not key.endswith("ontainers")
     }
     for key in ("initContainers", "containers"):
         if isinstance(spec.get(key), list):
-            found[key] = [_container(each, depth) for each in spec[key]]
+            redacted[key] = [_container(each, depth) for each in spec[key]]
     if isinstance(spec.get("volumes"), list):
-        found["volumes"] = [_volume(each) for each in spec["volumes"]]
-    return found
+        redacted["volumes"] = [_volume(each) for each in spec["volumes"]]
+    return redacted
 
 
 def _container(container: Any, depth: int) -> Any:
     if not isinstance(container, Mapping):
         return REDACTED
-    found = {key: value(container[key], key, depth + 1) for key in sorted(_CONTAINER & container.keys())}
+    redacted = {key: value(container[key], key, depth + 1) for key in sorted(_CONTAINER & container.keys())}
     if isinstance(container.get("env"), list):
         names = (one.get("name") for one in container["env"] if isinstance(one, Mapping))
-        found["env"] = [{"name": str(name), "value": REDACTED} for name in names]
-    return found
+        redacted["env"] = [{"name": str(name), "value": REDACTED} for name in names]
+    return redacted
 
 
 def _volume(volume: Any) -> Any:

@@ -42,16 +42,16 @@ def _group() -> dict[str, Any]:
 
 
 def _resources(version: str) -> dict[str, Any]:
-    found: list[dict[str, Any]] = []
+    resources: list[dict[str, Any]] = []
     for plural, singular, namespaced in _KINDS:
         common = {"namespaced": namespaced, "kind": SUMMARY}
-        found.append({"name": plural, "singularName": singular, **common, "verbs": []})
-        found.append({"name": f"{plural}/pendingworkloads", "singularName": "", **common, "verbs": ["get"]})
+        resources.append({"name": plural, "singularName": singular, **common, "verbs": []})
+        resources.append({"name": f"{plural}/pendingworkloads", "singularName": "", **common, "verbs": ["get"]})
     return {
         "kind": "APIResourceList",
         "apiVersion": "v1",
         "groupVersion": f"{GROUP}/{version}",
-        "resources": found,
+        "resources": resources,
     }
 
 

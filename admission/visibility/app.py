@@ -59,8 +59,8 @@ def _read(views: Views, queues: PendingQueues) -> Queues:
         return f"not listed yet: {', '.join(unlisted)}" if unlisted else None
 
     def cluster_queue_of(namespace: str, name: str) -> str | None:
-        found = views.local_queues.objects.get(object_key(namespace, name))
-        return found.spec.cluster_queue if found else None
+        local_queue = views.local_queues.objects.get(object_key(namespace, name))
+        return local_queue.spec.cluster_queue if local_queue else None
 
     return Queues(
         missing,

@@ -56,20 +56,20 @@ class Trust:
 
     def subject(self, headers: CIMultiDictProxy[str]) -> Subject | None:
         """Returns the user whom the headers of a proven proxy name, or None if they name none."""
-        username = next((found for name in self.users if (found := headers.get(name))), "")
+        username = next((value for name in self.users if (value := headers.get(name))), "")
         if not username:
             return None
-        uid = next((found for name in self.uids if (found := headers.get(name))), "")
+        uid = next((value for name in self.uids if (value := headers.get(name))), "")
         groups = tuple(group for name in self.groups for group in headers.getall(name, ()))
         return Subject(username, groups, uid, self._extra(headers))
 
     def _extra(self, headers: CIMultiDictProxy[str]) -> tuple[tuple[str, tuple[str, ...]], ...]:
-        found: dict[str, list[str]] = {}
+        extra: dict[str, list[str]] = {}
         for name, value in headers.items():
             for prefix in self.extras:
                 if name.lower().startswith(prefix.lower()):
-                    found.setdefault(unquote(name[len(prefix) :].lower()), []).append(value)
-        return tuple((key, tuple(values)) for key, values in sorted(found.items()))
+                    extra.setdefault(unquote(name[len(prefix) :].lower()), []).append(value)
+        return tuple((key, tuple(values)) for key, values in sorted(extra.items()))
 
 
 def read_trust(data: Mapping[str, str]) -> Trust:
@@ -92,18 +92,18 @@ def read_trust(data: Mapping[str, str]) -> Trust:
 
 def _listed(text: str | None) -> tuple[str, ...] | None:
     try:
-        found = json.loads(text or "[]")
+        listed = json.loads(text or "[]")
     except (ValueError, RecursionError):
         return None
-    if not isinstance(found, list) or not all(isinstance(each, str) for each in found):
+    if not isinstance(listed, list) or not all(isinstance(each, str) for each in listed):
         return None
-    return tuple(found)
+    return tuple(listed)
 
 
 async def fetch_trust(kube: Kube) -> Trust:
     """Reads the ConfigMap. Raises ApiError and TimeoutError."""
-    found = await kube.get(CONFIG_MAPS, CONFIG_MAP, NAMESPACE)
-    return read_trust(found.get("data") or {})
+    config_map = await kube.get(CONFIG_MAPS, CONFIG_MAP, NAMESPACE)
+    return read_trust(config_map.get("data") or {})
 
 
 class FrontProxyTls(Serving):

@@ -95,14 +95,14 @@ def requested_list(path: str) -> RequestedList | None:
     """Returns the list that a raw path names, None for any other path."""
     match [unquote(part) for part in path.split("/")]:
         case ["", "apis", group, version, "clusterqueues", name, sub] if group == GROUP and sub == PENDING:
-            found = RequestedList(version, name)
+            requested = RequestedList(version, name)
         case ["", "apis", group, version, "namespaces", namespace, "localqueues", name, sub] if (
             group == GROUP and sub == PENDING and namespace
         ):
-            found = RequestedList(version, name, namespace)
+            requested = RequestedList(version, name, namespace)
         case _:
             return None
-    return found if found.name and version in VERSIONS else None
+    return requested if requested.name and version in VERSIONS else None
 
 
 class VisibilityServer:
@@ -110,7 +110,7 @@ class VisibilityServer:
 
     def __init__(self, queues: Queues, may: MayRead, trust: Callable[[], Trust]) -> None:
         self._queues, self._may, self._trust = queues, may, trust
-        self._documents = {path: msgspec.json.encode(found) for path, found in documents().items()}
+        self._documents = {path: msgspec.json.encode(document) for path, document in documents().items()}
         self._turn, self._waiting = asyncio.Lock(), 0
 
     async def handle(self, request: web.BaseRequest) -> web.Response:
@@ -187,13 +187,13 @@ class VisibilityServer:
     def _cluster_queue(self, wanted: RequestedList) -> str:
         """Returns the ClusterQueue whose workloads are listed. That of a LocalQueue may not exist; the list is then empty."""
         if wanted.namespace is not None:
-            found = self._queues.cluster_queue_of(wanted.namespace, wanted.name)
+            queue = self._queues.cluster_queue_of(wanted.namespace, wanted.name)
         else:
-            found = wanted.name if self._queues.has_cluster_queue(wanted.name) else None
-        if found is None:
+            queue = wanted.name if self._queues.has_cluster_queue(wanted.name) else None
+        if queue is None:
             kind = wanted.right.resource.kind.lower()
             raise Refused(404, f'{kind}.{GROUP} "{wanted.name}" not found')
-        return found
+        return queue
 
 
 def _object(body: bytes) -> web.Response:
@@ -216,6 +216,6 @@ def _status(refusal: Refused) -> web.Response:
 @contextlib.asynccontextmanager
 async def serving(server: VisibilityServer, tls: FrontProxyTls, host: str, port: int) -> AsyncIterator[Listening]:
     """Serves while the block runs. Raises OSError if the address cannot be bound."""
-    async with listening(Connections(LIMITS), server.handle, lambda: tls.context, host, port) as found:
-        log.info("visibility API listens", extra={"port": found.port})
-        yield found
+    async with listening(Connections(LIMITS), server.handle, lambda: tls.context, host, port) as listening_at:
+        log.info("visibility API listens", extra={"port": listening_at.port})
+        yield listening_at

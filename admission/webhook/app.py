@@ -136,8 +136,8 @@ def _lookups(kube: Kube) -> tuple[Lookups, tuple[Informer[Any], ...]]:
         quotas.add_index(_BY_NAMESPACE, lambda quota: [quota.metadata.namespace or ""])
 
     def labels_of(namespace: str) -> dict[str, str] | None:
-        found = namespaces.objects.get(namespace)
-        return found.metadata.labels if found else None
+        namespace_object = namespaces.objects.get(namespace)
+        return namespace_object.metadata.labels if namespace_object else None
 
     def quotas_of(namespace: str) -> list[tuple[str, str]]:
         return [

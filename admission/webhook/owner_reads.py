@@ -17,10 +17,10 @@ def owner_to_read(path: str, request: Request, rules: ReviewRules) -> owners.Con
     resource = endpoint_of(path, request).resource
     if resource != resources.PODS and KINDS.get((resource.group, resource.kind)) is None:
         return None  # only pods and jobs can be part of an owner that is admitted as a whole
-    found = owners.claim(request.new, rules, pod=resource == resources.PODS)
-    if found is None and resource == resources.PODS:
+    claim = owners.claim(request.new, rules, pod=resource == resources.PODS)
+    if claim is None and resource == resources.PODS:
         return owners.set_of(request.new)
-    return found if owners.is_to_be_read(found, request.user_info.username) else None
+    return claim if owners.is_to_be_read(claim, request.user_info.username) else None
 
 
 def owner_of_part(path: str, request: Request, rules: ReviewRules) -> owners.ControllerRef | None:

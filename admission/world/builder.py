@@ -270,8 +270,8 @@ class Builder:
             for document in self._given.of(kind):
                 self._name_if_empty(document, _key(document))
         for document in self._given.group_maps():
-            if (found := self.objects.groups.object(_key(document))) is not None:
-                self._name_if_empty(document, group_key(found))
+            if (obj := self.objects.groups.object(_key(document))) is not None:
+                self._name_if_empty(document, group_key(obj))
 
     def _name_if_empty(self, document: Document, key: str) -> None:
         if key not in self._units.gangs() and f"PodGroup {key}" not in self._titles:

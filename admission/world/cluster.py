@@ -99,15 +99,15 @@ async def load_cluster(
     add_states(world, workloads)
     world.keep_time()
     add_gangs(world, objects.pod_groups.values(), waiting(objects.group_maps))
-    for found in (*objects.view.topology_maps.objects, *objects.group_maps.objects):
-        if (problem := objects.map_problem(found)) is not None:
-            world.faults.append(RejectedObject(CLUSTER, f"ConfigMap {found}", problem))
+    for config_map in (*objects.view.topology_maps.objects, *objects.group_maps.objects):
+        if (problem := objects.map_problem(config_map)) is not None:
+            world.faults.append(RejectedObject(CLUSTER, f"ConfigMap {config_map}", problem))
     return world, objects
 
 
 async def _declare_kinds(kube: Kube) -> list[RejectedObject]:
     """Registers the cluster's JobKinds and returns those that cannot be used."""
-    found: list[RejectedObject] = []
+    rejected: list[RejectedObject] = []
     try:
         async for raw in _all(kube, JOB_KINDS, {}):
             obj = msgspec.json.decode(raw)
@@ -115,24 +115,28 @@ async def _declare_kinds(kube: Kube) -> list[RejectedObject]:
                 declare(obj)
             except InvalidObject as bad:
                 name = obj["metadata"]["name"]
-                found.append(RejectedObject(CLUSTER, f"JobKind {name}", f"{bad.field}: {bad.given!r}: {bad.allowed}"))
+                rejected.append(
+                    RejectedObject(CLUSTER, f"JobKind {name}", f"{bad.field}: {bad.given!r}: {bad.allowed}")
+                )
     except Forbidden as refused:
-        found.append(RejectedObject(CLUSTER, "JobKinds", f"kinds that they declare are not known: {refused.message}"))
-    return found
+        rejected.append(
+            RejectedObject(CLUSTER, "JobKinds", f"kinds that they declare are not known: {refused.message}")
+        )
+    return rejected
 
 
 async def _keep_referenced(kube: Kube) -> list[RejectedObject]:
     """Caches the objects that jobs refer to, such as TrainingRuntimes; returns the kinds that the user may not read."""
-    found: list[dict[str, Any]] = []
+    objects: list[dict[str, Any]] = []
     problems: list[RejectedObject] = []
     for kind in REFERENCED_KINDS:
         named = {"apiVersion": kind.api_version, "kind": kind.kind}
         try:
-            found += [{**named, **msgspec.json.decode(raw)} async for raw in _all(kube, kind, {})]
+            objects += [{**named, **msgspec.json.decode(raw)} async for raw in _all(kube, kind, {})]
         except Forbidden as refused:
             text = f"jobs that refer to one are not known: {refused.message}"
             problems.append(RejectedObject(CLUSTER, kind.plural, text))
-    keep_referenced(REFERENCED_KINDS, found)
+    keep_referenced(REFERENCED_KINDS, objects)
     return problems
 
 

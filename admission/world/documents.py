@@ -80,8 +80,8 @@ def documents(paths: Sequence[Path]) -> Iterator[Document]:
     """Yields the objects of files, folders (their manifests by name) or standard input (`-`). Raises Unreadable."""
     for path in paths:
         for file in _files(path):
-            for found in parse(_bytes(file), _name(file)):
-                yield from unpacked(found)
+            for obj in parse(_bytes(file), _name(file)):
+                yield from unpacked(obj)
 
 
 def parse(data: bytes, where: str, *, merge: bool = True) -> Iterator[Document]:

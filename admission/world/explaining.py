@@ -58,8 +58,8 @@ def explained(world: World, key: str) -> Explanation:
     spare_hosts.hold_missing(world.ledger)
     flavor_spares.hold_missing(world.ledger)
     ahead = _workloads_ahead(world, workload)
-    found = explain(world.ledger, workload, world.now, ahead=ahead, inputs=inputs, checks=checks)
-    return replace(found, forecast=world.about[key].forecast) if key in world.about else found
+    explanation = explain(world.ledger, workload, world.now, ahead=ahead, inputs=inputs, checks=checks)
+    return replace(explanation, forecast=world.about[key].forecast) if key in world.about else explanation
 
 
 def _workloads_ahead(world: World, workload: Workload) -> list[str]:

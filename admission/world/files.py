@@ -33,16 +33,16 @@ def from_files(paths: Sequence[Path], rules: WorldRules | None = None) -> World:
 
 def load_files(paths: Sequence[Path], rules: WorldRules | None = None) -> tuple[World, Objects | None]:
     """Returns the world like `from_files`, and its objects for callers that add to them; None for a snapshot."""
-    found = list(documents(paths))
-    for document in found:
+    listed = list(documents(paths))
+    for document in listed:
         if is_snapshot(document.object):
-            if len(found) > 1:
+            if len(listed) > 1:
                 raise Unreadable(
                     f"{document.where}: a snapshot contains the whole state: no other object can be given with it"
                 )
             return from_snapshot(decode(msgspec.json.encode(document.object), document.where)), None
     builder = Builder.empty(rules)
-    return builder.build(found), builder.objects
+    return builder.build(listed), builder.objects
 
 
 def from_documents(documents: Iterable[Document], rules: WorldRules | None = None) -> World:

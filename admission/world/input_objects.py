@@ -116,7 +116,7 @@ class InputObjects:
     def has_object(self, document: Document, kind: str, name: str) -> bool:
         """Reports whether the input has an object of that kind and name in the document's namespace."""
         wanted = f"{kind} {object_key(document.object['metadata']['namespace'], name)}"
-        return any(resource.kind == kind and found == wanted for resource, found in self._names)
+        return any(resource.kind == kind and name == wanted for resource, name in self._names)
 
     def is_part(self, document: Document) -> bool:
         """Reports whether a controller owns the object. Raises NotOurs if that owner is missing from the input."""

@@ -50,8 +50,8 @@ def lookups(view: ClusterView, gang_pods: Callable[[str], Iterable[GangPod]]) ->
     """Returns the webhook's lookups from `view`; `gang_pods` returns the pods of a gang by its key."""
 
     def labels(namespace: str) -> Mapping[str, str] | None:
-        found = view.namespaces.objects.get(namespace)
-        return found.metadata.labels if found else None
+        namespace_object = view.namespaces.objects.get(namespace)
+        return namespace_object.metadata.labels if namespace_object else None
 
     return Lookups(
         local_queues=view.local_queues.objects,

@@ -64,6 +64,6 @@ def problem(key: str, trees: Trees, groups: SakkaraGroups) -> str | None:
 
 def waiting(maps: GroupMaps) -> Iterator[tuple[str, str]]:
     """Yields keys of groups with the reason in their ConfigMaps why they wait."""
-    for found in maps.objects.values():
-        if message := found.data.get(_MESSAGE):
-            yield group_key(found), message
+    for config_map in maps.objects.values():
+        if message := config_map.data.get(_MESSAGE):
+            yield group_key(config_map), message

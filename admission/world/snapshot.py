@@ -170,7 +170,7 @@ def capture(
     Backoffs that have ended by `now` are ended; nothing else changes. O(objects).
     """
     state.queues.due(now)
-    found: dict[type, tuple[Any, ...]] = {
+    records: dict[type, tuple[Any, ...]] = {
         kind: tuple(events) for kind, events in groupby(state.ledger.inputs(), key=type)
     }
     rooms, memory = sorted(state.ledger.assumed_pods().items()), state.queues.memory()
@@ -179,15 +179,15 @@ def capture(
         budget=budget,
         options=state.ledger.options,
         sharing=sharing,
-        flavors=found.get(Flavor, ()),
-        namespaces=found.get(Namespace, ()),
-        cohorts=tuple(map(cohort_record, found.get(Cohort, ()))),
-        cluster_queues=found.get(ClusterQueue, ()),
-        reservations=found.get(AdvanceReservation, ()),
-        nodes=found.get(Node, ()),
-        workloads=tuple(map(_finite, found.get(Workload, ()))),
-        pods=found.get(BoundPod, ()),
-        payers=found.get(Payer, ()),
+        flavors=records.get(Flavor, ()),
+        namespaces=records.get(Namespace, ()),
+        cohorts=tuple(map(cohort_record, records.get(Cohort, ()))),
+        cluster_queues=records.get(ClusterQueue, ()),
+        reservations=records.get(AdvanceReservation, ()),
+        nodes=records.get(Node, ()),
+        workloads=tuple(map(_finite, records.get(Workload, ()))),
+        pods=records.get(BoundPod, ()),
+        payers=records.get(Payer, ()),
         pending=tuple(_finite(w) for w in sorted(state.queues.workloads(), key=order_of)),
         refused=tuple(
             InadmissibleRecord(key, *why, hint_record(memory.hints.get(key)), key in memory.blocking)

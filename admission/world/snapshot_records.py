@@ -133,13 +133,13 @@ def flavor_spares_records(ledger: Ledger) -> tuple[FlavorSparesRecord, ...]:
     return tuple(
         FlavorSparesRecord(
             name,
-            found.rule,
-            tuple(sorted(found.held.items())),
-            found.nodes,
-            found.generation == ledger.generation(name),
-            tuple(sorted(found.wanted_of.items())),
+            spares.rule,
+            tuple(sorted(spares.held.items())),
+            spares.nodes,
+            spares.generation == ledger.generation(name),
+            tuple(sorted(spares.wanted_of.items())),
         )
-        for name, found in sorted(ledger.flavor_spares.items())
+        for name, spares in sorted(ledger.flavor_spares.items())
     )
 
 
@@ -154,8 +154,8 @@ def hold_spares(
     _hold(ledger, holds, owners)
     for each in flavors:
         generation = ledger.generation(each.flavor) if each.settled else _UNSETTLED
-        found = FlavorSpares(each.rule, dict(each.held), dict(each.wanted_of), each.nodes, generation)
-        ledger.journal.put(ledger.flavor_spares, each.flavor, found)
+        spares = FlavorSpares(each.rule, dict(each.held), dict(each.wanted_of), each.nodes, generation)
+        ledger.journal.put(ledger.flavor_spares, each.flavor, spares)
     spare_hosts.settle(ledger, settled)
 
 

@@ -35,8 +35,8 @@ Object = dict[str, Any]
 
 def owner(obj: Mapping[str, Any]) -> Mapping[str, Any] | None:
     """Returns the owner reference to the object's controller, or None."""
-    found = obj["metadata"].get("ownerReferences") or ()
-    return next((one for one in found if one.get("controller")), None)
+    owners = obj["metadata"].get("ownerReferences") or ()
+    return next((one for one in owners if one.get("controller")), None)
 
 
 def missing_pods(kind: Resource, document: Document, pods: Iterable[Document]) -> Iterator[Document]:

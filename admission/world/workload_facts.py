@@ -79,14 +79,14 @@ def expected_start(workload: Workload) -> str:
 
 def latest_start(forecast: str) -> str | None:
     """Returns the latest start of a forecast (RFC 3339); None if it knows none."""
-    found = _FORECAST.fullmatch(forecast)
-    return found.group("latest") if found else None
+    match = _FORECAST.fullmatch(forecast)
+    return match.group("latest") if match else None
 
 
 def earliest_start(forecast: str) -> str | None:
     """Returns the earliest start of a forecast (RFC 3339); None if there is none."""
-    found = _FORECAST.fullmatch(forecast)
-    return found.group("earliest") or found.group("open") if found else None
+    match = _FORECAST.fullmatch(forecast)
+    return match.group("earliest") or match.group("open") if match else None
 
 
 def add_gangs(world: World, groups: Iterable[PodGroup], reasons: Iterable[tuple[str, str]]) -> None:
@@ -108,8 +108,8 @@ def add_states(world: World, workloads: Iterable[Workload]) -> None:
     Spare hosts that a Workload names are held, as far as they have room: by itself the engine may choose others.
     """
     for workload in workloads:
-        found = (find_condition(workload.status.conditions, kind) for kind in (UNSCHEDULABLE, NOT_CREATED))
-        if told := [each.message for each in found if each is not None and each.status == "True"]:
+        conditions = (find_condition(workload.status.conditions, kind) for kind in (UNSCHEDULABLE, NOT_CREATED))
+        if told := [each.message for each in conditions if each is not None and each.status == "True"]:
             world.unbound[workload.key] = "; ".join(told)
         if nodes := failed_nodes(workload):
             world.failed[workload.key] = tuple(nodes)

@@ -77,8 +77,8 @@ def contradictions(
     constraints: Sequence[PlacementConstraint], pods: int | None = None, pod_set: str = "main"
 ) -> list[InvalidConstraint]:
     """Returns contradictions among the constraints, or to the pod set's number of pods (None if unknown)."""
-    found = [fault for constraint in constraints for fault in _contradiction(constraint, pods, pod_set)]
-    return found + [fault for one, other in combinations(constraints, 2) for fault in _same_level(one, other)]
+    faults = [fault for constraint in constraints for fault in _contradiction(constraint, pods, pod_set)]
+    return faults + [fault for one, other in combinations(constraints, 2) for fault in _same_level(one, other)]
 
 
 def _contradiction(constraint: PlacementConstraint, pods: int | None, pod_set: str) -> Iterator[InvalidConstraint]:

@@ -72,14 +72,14 @@ def policy_of(annotations: Mapping[str, str]) -> DefragmentPolicy | None:
     text = annotations.get(names.DEFRAGMENT)
     if text is None:
         return None
-    found = _POLICY.fullmatch(text) if len(text) <= LONGEST else None
-    if found is None:
+    match = _POLICY.fullmatch(text) if len(text) <= LONGEST else None
+    if match is None:
         raise InvalidObject(_field(names.DEFRAGMENT), text[:LONGEST], POLICY_FORM)
-    begins, ends = found["begins"], found["ends"]
+    begins, ends = match["begins"], match["ends"]
     if begins is not None and begins == ends:
         raise InvalidObject(_field(names.DEFRAGMENT), text, "the hours must begin and end at different times")
     hours = None if begins is None else (_minutes(begins), _minutes(ends))
-    return DefragmentPolicy(found["level"], int(found["hosts"]), int(found["idle"] or 0), hours, _per_day(annotations))
+    return DefragmentPolicy(match["level"], int(match["hosts"]), int(match["idle"] or 0), hours, _per_day(annotations))
 
 
 def request_of(annotations: Mapping[str, str]) -> MoveRequest | None:
@@ -87,10 +87,10 @@ def request_of(annotations: Mapping[str, str]) -> MoveRequest | None:
     text = annotations.get(names.DEFRAGMENT_NOW)
     if text is None:
         return None
-    found = _REQUEST.fullmatch(text) if len(text) <= LONGEST * 2 else None
-    if found is None:
+    match = _REQUEST.fullmatch(text) if len(text) <= LONGEST * 2 else None
+    if match is None:
         raise InvalidObject(_field(names.DEFRAGMENT_NOW), text[:LONGEST], REQUEST_FORM)
-    return MoveRequest(found["id"], found["level"] or "", found["workload"] or "")
+    return MoveRequest(match["id"], match["level"] or "", match["workload"] or "")
 
 
 def _per_day(annotations: Mapping[str, str]) -> int | None:

@@ -59,17 +59,17 @@ _Parser = Callable[[str], bool | int | float]
 
 
 def _read(annotations: Mapping[str, str], parsers: Mapping[str, tuple[str, _Parser]]) -> MoveAnnotations:
-    found: dict[str, bool | int | float] = {}
+    fields: dict[str, bool | int | float] = {}
     faults = []
     for key, (field, parse) in parsers.items():
         text = annotations.get(key)
         if text is None:
             continue
         try:
-            found[field] = parse(text)
+            fields[field] = parse(text)
         except ValueError as bad:
             faults.append(InvalidObject(f"metadata.annotations[{key}]", text, str(bad)))
-    return MoveAnnotations(**found, faults=tuple(faults))  # type: ignore[arg-type]
+    return MoveAnnotations(**fields, faults=tuple(faults))  # type: ignore[arg-type]
 
 
 def _boolean(text: str) -> bool:
@@ -84,12 +84,12 @@ def _period(most: int) -> _Parser:
 
     def parse(text: str) -> int:
         try:
-            found = duration.seconds(text)
+            number = duration.seconds(text)
         except ValueError:
             raise ValueError(allowed) from None
-        if not found.is_integer() or found > most:
+        if not number.is_integer() or number > most:
             raise ValueError(allowed)
-        return int(found)
+        return int(number)
 
     return parse
 

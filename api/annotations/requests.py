@@ -189,11 +189,11 @@ def _constraints(annotations: Mapping[str, str]) -> dict[str, object]:
     text = annotations.get(names.PLACEMENT_CONSTRAINTS)
     if text is None:
         return {}
-    found = constraints.read(text)
-    for fault in found.faults:
+    reading = constraints.read(text)
+    for fault in reading.faults:
         place = "".join(f"[{part}]" for part in fault.path)
         raise InvalidObject(f"metadata.annotations[{names.PLACEMENT_CONSTRAINTS}]{place}", fault.given, fault.allowed)
-    return {"constraints": found.constraints}
+    return {"constraints": reading.constraints}
 
 
 def _relaxation(annotations: Mapping[str, str]) -> dict[str, object]:

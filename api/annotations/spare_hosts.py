@@ -26,10 +26,10 @@ class SpareHostsOfFlavor(NamedTuple):
 
 def parse_spare_hosts_of_flavor(text: str) -> SpareHostsOfFlavor:
     """Parses the annotation. Raises ValueError with what is allowed."""
-    found = _RULE.fullmatch(text)
-    if found is None:
+    match = _RULE.fullmatch(text)
+    if match is None:
         raise ValueError(FORM)
-    rule = SpareHostsOfFlavor(int(found[1]), int(found[2]), found[3])
+    rule = SpareHostsOfFlavor(int(match[1]), int(match[2]), match[3])
     if not rule.hosts < rule.of <= MAX_OF:
         raise ValueError(FORM)
     return rule

@@ -60,11 +60,11 @@ def compile_cel(text: str) -> Expression:
 def _tokens(text: str) -> list[tuple[str, str]]:
     tokens, at, text = [], 0, text.strip()
     while at < len(text):
-        found = _TOKEN.match(text, at)
-        if not found or not found.lastgroup:
+        match = _TOKEN.match(text, at)
+        if not match or not match.lastgroup:
             raise CelError(f"cannot read {text[at : at + 20]!r} in {text!r}")
-        tokens.append((found.lastgroup, found.group(found.lastgroup)))
-        at = found.end()
+        tokens.append((match.lastgroup, match.group(match.lastgroup)))
+        at = match.end()
     return tokens
 
 

@@ -194,8 +194,8 @@ def called(value: Expression, name: str, arguments: list[Expression]) -> Express
                 return base is not MISSING
             case "startsWith" | "endsWith":
                 scope[EvaluationBudget].take_for(given[0])
-                found = _text(base).startswith if name == "startsWith" else _text(base).endswith
-                return found(_text(given[0]))
+                test = _text(base).startswith if name == "startsWith" else _text(base).endswith
+                return test(_text(given[0]))
             case "contains":
                 scope[EvaluationBudget].take_for(base)
                 return _text(given[0]) in _text(base)

@@ -95,8 +95,8 @@ class Webhooks:
         namespace = _namespace(review.target)
         if not namespace:
             return True
-        found = self._store.find("", "namespaces", namespace)
-        labels_of = found["metadata"].get("labels") if found else {}
+        namespace_object = self._store.find("", "namespaces", namespace)
+        labels_of = namespace_object["metadata"].get("labels") if namespace_object else {}
         return matches(from_object(hook.get("namespaceSelector")), labels_of)
 
     def _conditions_hold(self, hook: Obj, request: Obj, context: Context) -> bool:

@@ -121,25 +121,25 @@ class GarbageCollector:
 
     def _orphan(self, place: Place, record: StoredObject) -> None:
         for dependent in sorted(self._dependents.get(record.uid, ())):
-            found = self._hands.record_at(dependent)
-            if found is not None:
-                refs = [ref for ref in found.obj["metadata"]["ownerReferences"] if ref["uid"] != record.uid]
-                self._hands.rewrite(dependent, _with_owners(found.obj, refs))
+            stored = self._hands.record_at(dependent)
+            if stored is not None:
+                refs = [ref for ref in stored.obj["metadata"]["ownerReferences"] if ref["uid"] != record.uid]
+                self._hands.rewrite(dependent, _with_owners(stored.obj, refs))
         self._drop_finalizer(place, ORPHAN)
 
     def _foreground(self, place: Place, record: StoredObject) -> None:
         """Deletes dependents; removes the owner's finalizer when none is left that blocks it."""
         dependents = sorted(self._dependents.get(record.uid, ()))
         for dependent in dependents:
-            found = self._hands.record_at(dependent)
-            if found is not None and "deletionTimestamp" not in found.obj["metadata"]:
-                self._owned(dependent, found)
+            stored = self._hands.record_at(dependent)
+            if stored is not None and "deletionTimestamp" not in stored.obj["metadata"]:
+                self._owned(dependent, stored)
         if not any(self._blocks(dependent, record.uid) for dependent in dependents):
             self._drop_finalizer(place, FOREGROUND)
 
     def _blocks(self, dependent: Place, uid: str) -> bool:
-        found = self._hands.record_at(dependent)
-        refs = found.obj["metadata"].get("ownerReferences") or () if found else ()
+        record = self._hands.record_at(dependent)
+        refs = record.obj["metadata"].get("ownerReferences") or () if record else ()
         return any(ref["uid"] == uid and ref.get("blockOwnerDeletion") for ref in refs)
 
     def _drop_finalizer(self, place: Place, finalizer: str) -> None:

@@ -142,10 +142,10 @@ def _replace(tree: Obj, path: str, value: Any) -> None:
 
 def _test(tree: Obj, path: str, value: Any) -> None:
     try:
-        found = _get(tree, path, "test")
+        present = _get(tree, path, "test")
     except Exception:
         if value is None:
             return
         raise
-    if found != value:
+    if present != value:
         raise unprocessable(f"testing value {path} failed: test failed")

@@ -72,10 +72,10 @@ def _without_root_fields(root: Obj) -> Obj:
 def _child(node: Obj, step: str) -> Obj:
     if step == "*" and "items" in node:
         return dict(node["items"])
-    found = (node.get("properties") or {}).get(step)
-    if found is None and isinstance(node.get("additionalProperties"), dict):
-        found = node["additionalProperties"]
-    return found if isinstance(found, dict) else {}
+    child = (node.get("properties") or {}).get(step)
+    if child is None and isinstance(node.get("additionalProperties"), dict):
+        child = node["additionalProperties"]
+    return child if isinstance(child, dict) else {}
 
 
 def _prune(schema: Obj, value: Any, path: str, gone: list[str]) -> None:

@@ -63,11 +63,11 @@ def _split(text: str) -> list[str]:
 
 
 def _term(term: str) -> LabelRequirement:
-    if found := _SET.match(term):
-        key, op, values = found.groups()
+    if match := _SET.match(term):
+        key, op, values = match.groups()
         return LabelRequirement(_key(key, term), op, frozenset(value.strip() for value in values.split(",")))
-    if found := _COMPARE.match(term):
-        key, op, value = found.groups()
+    if match := _COMPARE.match(term):
+        key, op, value = match.groups()
         name = {"=": "in", "==": "in", "!=": "notin", ">": "gt", "<": "lt"}[op]
         return LabelRequirement(_key(key, term), name, frozenset((value,)))
     if term.startswith("!"):
@@ -123,10 +123,10 @@ def parse_fields(text: str, allowed: Callable[[str], bool]) -> tuple[FieldTerm, 
     """Parses `metadata.name=a,spec.nodeName!=`. Raises status 400 for a field that the kind does not support."""
     terms = []
     for term in filter(None, (part.strip() for part in text.split(","))):
-        found = re.match(r"^([^!=]+)(==|=|!=)(.*)$", term)
-        if not found:
+        match = re.match(r"^([^!=]+)(==|=|!=)(.*)$", term)
+        if not match:
             raise bad_request(f"invalid selector: '{text}'; can't understand '{term}'")
-        field, op, value = found.groups()
+        field, op, value = match.groups()
         if not allowed(field):
             raise bad_request(f"field label not supported: {field}")
         terms.append(FieldTerm(tuple(field.split(".")), op != "!=", value))

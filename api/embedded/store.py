@@ -71,10 +71,10 @@ class ObjectStorage:
 
     def kind(self, ref: Ref) -> ServedKind:
         """Returns the kind of a resource as currently served. Raises status 404 if there is none."""
-        found = self.kinds.get((ref.group, ref.plural))
-        if found is None:
+        served = self.kinds.get((ref.group, ref.plural))
+        if served is None:
             raise no_such_path()
-        return found
+        return served
 
     def table(self, ref: Ref) -> Table:
         return self._tables[ref.group, ref.plural]

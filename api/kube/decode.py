@@ -141,8 +141,8 @@ def undecodable(kind: str, data: bytes | msgspec.Raw, error: Exception) -> Inval
         first = error.errors(include_url=False)[0]
         return InvalidObject(_dotted(first["loc"]), first.get("input"), first["msg"], name)
     if isinstance(error, msgspec.DecodeError):
-        found = _FIELD.match(str(error))
-        what, field = (found["what"], found["field"]) if found else (str(error), None)
+        match = _FIELD.match(str(error))
+        what, field = (match["what"], match["field"]) if match else (str(error), None)
         return InvalidObject(field or "$", _value_at(data, field), what, name)
     return InvalidObject("$", _excerpt(bytes(data)), f"{type(error).__name__}: {error}", name)
 

@@ -43,11 +43,11 @@ class Device(_Wire, frozen=True):
 
     def scope(self, driver: str) -> Mapping[str, Any]:
         """Returns the variables of CEL expressions about the device: its attributes by domain and name."""
-        found: dict[str, dict[str, Any]] = {driver: {}}
+        domains: dict[str, dict[str, Any]] = {driver: {}}
         for name, value in self.attributes.items():
             domain, slash, short = name.rpartition("/")
-            found.setdefault(domain if slash else driver, {})[short] = next(iter(value.values()), None)
-        return {"device": {"driver": driver, "attributes": found}}
+            domains.setdefault(domain if slash else driver, {})[short] = next(iter(value.values()), None)
+        return {"device": {"driver": driver, "attributes": domains}}
 
 
 class _SliceSpec(_Wire, frozen=True):

@@ -58,14 +58,14 @@ def host_ports(spec: PodSpec) -> Resources:
     addresses: dict[str, dict[str, None]] = {}
     for port, address in islice(_addressed_ports(spec), _MOST_PORTS):
         addresses.setdefault(port, {})[address] = None
-    found: Resources = {}
+    ports: Resources = {}
     for port, at in addresses.items():
         if _EVERY in at:
-            found[f"{HOST_PORT}{port}"] = ALL_ADDRESSES
+            ports[f"{HOST_PORT}{port}"] = ALL_ADDRESSES
         else:
-            found[f"{HOST_PORT}{port}"] = len(at)
-            found.update((_short(f"{HOST_ADDRESS}{port} {address}"), 1) for address in at)
-    return found
+            ports[f"{HOST_PORT}{port}"] = len(at)
+            ports.update((_short(f"{HOST_ADDRESS}{port} {address}"), 1) for address in at)
+    return ports
 
 
 def _addressed_ports(spec: PodSpec) -> Iterator[tuple[str, str]]:
@@ -87,30 +87,30 @@ def disks(spec: PodSpec) -> Resources:
 
     Disks that all pods mount read-only may be on one node together; only EBS volumes may not.
     """
-    found: Resources = {}
+    used: Resources = {}
     for volume in spec.volumes[:_MOST]:
         gce, iscsi, rbd = volume.gce_persistent_disk, volume.iscsi, volume.rbd
         if gce is not None and not gce.read_only:
-            found[_short(f"{DISK}gcePersistentDisk {gce.pd_name}")] = 1
+            used[_short(f"{DISK}gcePersistentDisk {gce.pd_name}")] = 1
         if volume.aws_elastic_block_store is not None:
-            found[_short(f"{DISK}awsElasticBlockStore {volume.aws_elastic_block_store.volume_id}")] = 1
+            used[_short(f"{DISK}awsElasticBlockStore {volume.aws_elastic_block_store.volume_id}")] = 1
         if iscsi is not None and not iscsi.read_only:
-            found[_short(f"{DISK}iscsi {iscsi.iqn}")] = 1
+            used[_short(f"{DISK}iscsi {iscsi.iqn}")] = 1
         if rbd is not None and not rbd.read_only:
-            found[_short(f"{DISK}rbd {rbd.pool}/{rbd.image}")] = 1
-    return found
+            used[_short(f"{DISK}rbd {rbd.pool}/{rbd.image}")] = 1
+    return used
 
 
 def _kept_away(spec: PodSpec, namespace: str, labels: Mapping[str, str]) -> Resources:
     anti = spec.affinity.pod_anti_affinity if spec.affinity else None
     terms = anti.required_during_scheduling_ignored_during_execution if anti else ()
-    found: Resources = {}
+    kept: Resources = {}
     for term in terms[:_MOST]:
         if term.topology_key != HOSTNAME_LABEL or not _in_namespace(term, namespace):
             continue
         if (name := _term_name(term, namespace, labels)) is not None:
-            found[name] = 1
-    return found
+            kept[name] = 1
+    return kept
 
 
 def _term_name(term: PodAffinityTerm, namespace: str, labels: Mapping[str, str]) -> str | None:

@@ -119,5 +119,5 @@ def _pod_level(resources: ResourceRequirements, containers: Resources) -> Resour
     """Returns what the pod-level resources replace of the containers' sum."""
     limits = parse_milli(resources.limits, "limits")
     missing = {name: amount for name, amount in limits.items() if name not in _SHARED or name not in containers}
-    found = {**missing, **parse_milli(resources.requests, "requests")}
-    return {name: amount for name, amount in found.items() if name in _SHARED or name.startswith(HUGE_PAGES)}
+    amounts = {**missing, **parse_milli(resources.requests, "requests")}
+    return {name: amount for name, amount in amounts.items() if name in _SHARED or name.startswith(HUGE_PAGES)}

@@ -161,7 +161,7 @@ def with_spread(facts: PodFacts, spec: PodSpec) -> PodFacts:
         return facts
     if len(required) > _MOST:
         return replace(facts, problem=f"{len(required)} topologySpreadConstraints; at most {_MOST} are counted")
-    found: list[SpreadTerm] = []
+    spreads: list[SpreadTerm] = []
     for index, one in enumerate(required):
         where = f"topologySpreadConstraints[{index}] (DoNotSchedule by {one.topology_key[:80]})"
         try:
@@ -171,8 +171,8 @@ def with_spread(facts: PodFacts, spec: PodSpec) -> PodFacts:
         except TooLarge as bad:
             return replace(facts, problem=f"{where} {bad}")
         if spread.term.selector is not None:  # one without a selector counts no pods
-            found.append(spread)
-    return replace(facts, even=tuple(dict.fromkeys(found)))
+            spreads.append(spread)
+    return replace(facts, even=tuple(dict.fromkeys(spreads)))
 
 
 def keys_of(facts: PodFacts) -> frozenset[str]:
@@ -241,19 +241,19 @@ def _terms(
 ) -> list[PodTerm]:
     if len(terms) > _MOST:
         raise TooLarge(f"{field_name} has {len(terms)} required terms; at most {_MOST} are counted")
-    found: list[PodTerm] = []
+    values: list[PodTerm] = []
     for index, term in enumerate(terms):
         where = f"required {field_name} term {index}"
         try:
-            found.append(_term(term, namespace, labels))
+            values.append(_term(term, namespace, labels))
         except (AttributeError, KeyError, TypeError):
             raise TooLarge(f"{where} cannot be read: it is not a label selector") from None
         except TooLarge as bad:
             raise TooLarge(f"{where} {bad}") from None
-    if (parts := sum(term.parts for term in found)) > _MOST_PARTS:
+    if (parts := sum(term.parts for term in values)) > _MOST_PARTS:
         size = f"required {field_name} has {parts} terms, expressions, values and namespaces"
         raise TooLarge(f"{size}; at most {_MOST_PARTS} are counted")
-    return found
+    return values
 
 
 def _term(term: PodAffinityTerm, namespace: str, labels: Mapping[str, str]) -> PodTerm:
@@ -278,12 +278,12 @@ def _term(term: PodAffinityTerm, namespace: str, labels: Mapping[str, str]) -> P
 def _selector(label_selector: Mapping[str, Any] | None) -> Selector | None:
     if label_selector is None:
         return None
-    found = [
+    requirements = [
         SelectorRequirement(str(key), "In", (str(value),))
         for key, value in (label_selector.get("matchLabels") or {}).items()
     ]
-    found += map(_requirement, label_selector.get("matchExpressions") or ())
-    return _canonical(found)
+    requirements += map(_requirement, label_selector.get("matchExpressions") or ())
+    return _canonical(requirements)
 
 
 def _requirement(expression: Mapping[str, Any]) -> SelectorRequirement:

@@ -98,10 +98,10 @@ class Volume(_Wire, frozen=True):
     def zones(self) -> dict[str, tuple[str, ...]]:
         """Values of the volume's zone and region labels, by the current label key."""
         labels = self.metadata.labels
-        found = {
+        texts = {
             new: labels.get(old, labels.get(new, "")) for new, old in zip(ZONE_LABELS, _OLD_ZONE_LABELS, strict=True)
         }
-        return {key: tuple(text.split("__")) for key, text in found.items() if text}
+        return {key: tuple(text.split("__")) for key, text in texts.items() if text}
 
 
 class TopologyExpression(_Wire, frozen=True):
@@ -231,22 +231,22 @@ class _Reader:
         self._decode = msgspec.json.Decoder(kind).decode
 
     def __call__(self, data: bytes) -> Any:
-        found = self._decode(data)
-        meta: Meta = found.metadata
+        decoded = self._decode(data)
+        meta: Meta = decoded.metadata
         kept = {key: meta.annotations[key] for key in _KEPT_ANNOTATIONS if key in meta.annotations}
-        return msgspec.structs.replace(found, metadata=msgspec.structs.replace(meta, annotations=kept))
+        return msgspec.structs.replace(decoded, metadata=msgspec.structs.replace(meta, annotations=kept))
 
 
 def read_claim(data: bytes) -> Claim:
     """Decodes a PersistentVolumeClaim. Raises msgspec.MsgspecError."""
-    found: Claim = _CLAIM(data)
-    return found
+    claim: Claim = _CLAIM(data)
+    return claim
 
 
 def read_volume(data: bytes) -> Volume:
     """Decodes a PersistentVolume. Raises msgspec.MsgspecError."""
-    found: Volume = _VOLUME(data)
-    return found
+    volume: Volume = _VOLUME(data)
+    return volume
 
 
 _CLAIM: Final = _Reader(Claim)

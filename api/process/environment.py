@@ -182,8 +182,8 @@ def from_map(model: type[E], contents: dict[str, Any], variables: Mapping[str, s
         for part in above:
             section = section.setdefault(part, {})
         section[last] = _value(value)
-    found: E = Given(**merged)
-    return found
+    settings: E = Given(**merged)
+    return settings
 
 
 def _value(variable: str) -> Any:

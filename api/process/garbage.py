@@ -75,10 +75,10 @@ class Garbage:
     def _collect_everything(self) -> None:
         began = time.thread_time()
         gc.unfreeze()
-        found = gc.collect()
+        count = gc.collect()
         gc.freeze()
         self._resident = _resident()
-        facts = {"cpu_seconds": round(time.thread_time() - began, 3), "objects": found, "mib": self._resident >> 20}
+        facts = {"cpu_seconds": round(time.thread_time() - began, 3), "objects": count, "mib": self._resident >> 20}
         log.info("collected all garbage", extra=facts)
 
     def _measure(self, phase: str, info: dict[str, Any]) -> None:

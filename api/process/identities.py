@@ -129,8 +129,8 @@ class Identities:
         if not 0 < len(token) <= _LONGEST_TOKEN:
             return None
         key = hashlib.sha256(token.encode(errors="replace")).digest()
-        if (found := self._known.get(key)) is not None or key in self._refused:
-            return found
+        if (subject := self._known.get(key)) is not None or key in self._refused:
+            return subject
         task = self._asking.get(key)
         if task is None:
             # Owned by `_asking` until it ends: a client that leaves does not end it for the others.
@@ -144,18 +144,18 @@ class Identities:
             self._budget.take(source)
         refused = False
         try:
-            found = await _user(self._kube, token)
-            refused = found is None
+            subject = await _user(self._kube, token)
+            refused = subject is None
         finally:
             if counts and not refused:
                 self._budget.give_back(source)
-        if found is None:
+        if subject is None:
             self._refused[key] = None
             self._accepted.pop(key, None)
         else:
-            self._known[key] = found
+            self._known[key] = subject
             self._accepted[key] = None
-        return found
+        return subject
 
 
 def _network(source: str) -> str:
@@ -174,8 +174,8 @@ async def _user(kube: Kube, token: str) -> Subject | None:
         "metadata": {},
         "spec": {"token": token},
     }
-    found = await kube.create(TOKEN_REVIEWS, body)
-    status = found.get("status") or {}
+    review = await kube.create(TOKEN_REVIEWS, body)
+    status = review.get("status") or {}
     user = status.get("user") or {}
     if not status.get("authenticated") or not user.get("username"):
         return None

@@ -114,8 +114,8 @@ class Root:
     @property
     def context(self) -> str:
         """The trace context as the annotation has it. It also says whether the object is sampled."""
-        found = self._span.get_span_context()
-        return f"00-{found.trace_id:032x}-{found.span_id:016x}-{found.trace_flags & 1:02x}"
+        span = self._span.get_span_context()
+        return f"00-{span.trace_id:032x}-{span.span_id:016x}-{span.trace_flags & 1:02x}"
 
     def end(self, attributes: Mapping[str, Value]) -> None:
         """Ends the span."""

@@ -31,10 +31,10 @@ def parse_selector(text: Any, field: str, name: str = "") -> dict[str, Any]:
     terms = _COMMAS.split(text)
     if len(terms) > MOST_TERMS:
         raise InvalidObject(field, f"{len(terms)} terms", f"must have at most {MOST_TERMS} terms", name)
-    found = [_term(term.strip()) for term in terms]
-    if None in found:
+    parsed = [_term(term.strip()) for term in terms]
+    if None in parsed:
         raise InvalidObject(field, text, _FORM, name)
-    return {"matchExpressions": found}
+    return {"matchExpressions": parsed}
 
 
 def _term(term: str) -> dict[str, Any] | None:

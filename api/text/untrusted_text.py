@@ -91,9 +91,9 @@ def _finite(text: str) -> float:
 
 def unique_entries(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
     """Returns the entries as a dict. Raises ValueError for a duplicate key."""
-    found: dict[str, Any] = {}
+    entries: dict[str, Any] = {}
     for key, value in pairs:
-        if key in found:
+        if key in entries:
             raise ValueError(f"{key} appears twice")
-        found[key] = value
-    return found
+        entries[key] = value
+    return entries

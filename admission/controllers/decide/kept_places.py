@@ -56,12 +56,12 @@ class KeptPlaces:
             if self._ledger.workload(key) is None:
                 self._due.add(key)  # another slice is charged while its admission is being written
                 continue
-            found = kept_places(self._ledger, key)
-            if found is None:
+            places = kept_places(self._ledger, key)
+            if places is None:
                 continue
             self._close(workload)
-            if _written(workload) != _places(found):
-                yield found
+            if _written(workload) != _places(places):
+                yield places
 
     def _changed(self, change: Change[Workload]) -> None:
         workload = change.object
@@ -120,8 +120,8 @@ def _is_outdated(workload: Workload) -> bool:
 def _written(workload: Workload) -> dict[str, list[assignment.Domain]]:
     """Returns the domains in the status by pod set; pod sets without places or with unreadable ones are left out."""
     admission = workload.status.admission
-    found = {psa.name: psa.topology_assignment for psa in (admission.pod_set_assignments if admission else ())}
-    read = {name: _decoded(placed) for name, placed in found.items() if placed is not None}
+    assignments = {psa.name: psa.topology_assignment for psa in (admission.pod_set_assignments if admission else ())}
+    read = {name: _decoded(placed) for name, placed in assignments.items() if placed is not None}
     return {name: domains for name, domains in read.items() if domains is not None}
 
 

@@ -16,10 +16,10 @@ _PAUSE: Final = 0.03
 
 async def audited(ledger: Ledger, pause: float = _PAUSE) -> None:
     """Makes one audit. Without pauses (seconds), an audit of 100,000 nodes could lose the Lease."""
-    found = 0
+    count = 0
     for differences in ledger.auditing():
-        found += len(differences)
+        count += len(differences)
         for difference in differences:
             log.error("the ledger disagrees with itself: %s", difference)
         await asyncio.sleep(pause)
-    metrics.LEDGER_DIFFERENCES.set(found)
+    metrics.LEDGER_DIFFERENCES.set(count)

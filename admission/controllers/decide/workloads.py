@@ -166,11 +166,11 @@ class WorkloadController:
         """
         if workload.key not in self._revalued:
             return workload
-        found = self._views.workload_priorities.objects.get(_class_of(workload) or "")
+        priority_class = self._views.workload_priorities.objects.get(_class_of(workload) or "")
         over = is_true(workload.status.conditions, FINISHED)
-        if found is not None and found.value != workload.spec.priority and not over:
+        if priority_class is not None and priority_class.value != workload.spec.priority and not over:
             meta = workload.metadata
-            body = {"metadata": {"resourceVersion": meta.resource_version}, "spec": {"priority": found.value}}
+            body = {"metadata": {"resourceVersion": meta.resource_version}, "spec": {"priority": priority_class.value}}
             workload = await self._kube.patch(
                 WORKLOADS, meta.name, body, meta.namespace, kind=PatchKind.MERGE, decode=read_workload
             )

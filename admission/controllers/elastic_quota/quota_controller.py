@@ -197,9 +197,9 @@ class ElasticQuotaController:
         flavor = self._views.flavors.objects.get(ELASTIC_QUOTA) or translation.flavor()
         counted = self._quotas.shared()
         there = translation.capacity(self._views.nodes.objects.values(), flavor.spec.node_labels, counted)
-        found = translation.overcommitment(self._quotas.quotas_in_force(), there)
-        if found != self._overcommitted:
-            self._overcommitted = found
+        problems = translation.overcommitment(self._quotas.quotas_in_force(), there)
+        if problems != self._overcommitted:
+            self._overcommitted = problems
             self._queue_all_namespaces()
 
     async def _provide_bounds(self, namespace: str, quota: translation.QuotaBounds) -> str | None:
@@ -228,8 +228,8 @@ class ElasticQuotaController:
 
     async def _manage(self, namespace: str) -> None:
         """Labels the namespace, since the webhook handles jobs without a queue name only in labelled namespaces."""
-        found = self._views.namespaces.objects.get(namespace)
-        if found is not None and MANAGED_NAMESPACE not in found.metadata.labels:
+        stored = self._views.namespaces.objects.get(namespace)
+        if stored is not None and MANAGED_NAMESPACE not in stored.metadata.labels:
             body = {"metadata": {"labels": {MANAGED_NAMESPACE: "true"}}}
             await self._kube.patch(NAMESPACES, namespace, body, kind=PatchKind.MERGE, repeatable=True)
 

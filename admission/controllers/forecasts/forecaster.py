@@ -97,7 +97,7 @@ class Forecaster:
         now = self._now()
         turns = Turns(partial(self._forecast, now), _TURN, _BETWEEN_TURNS)
         try:
-            found = await turns.result()
+            forecasts = await turns.result()
             self._interrupted = 0
         except LookupError as missing:
             # State that the forecast had read disappeared during a pause. Again and again it does so by a defect alone.
@@ -105,16 +105,16 @@ class Forecaster:
             facts, defect = {"missing": repr(missing)}, self._interrupted > _INTERRUPTIONS
             log.info("the forecast starts again in the next round", extra=facts, exc_info=defect)
             return turns.spent
-        self._found = found
-        for key, one in found.items():
+        self._found = forecasts
+        for key, one in forecasts.items():
             self._first.setdefault(key, one)
-        self._forget_stopped(found)
+        self._forget_stopped(forecasts)
         self._count_misses()
-        untrue = [one.key for one in self._queues.workloads() if one.key not in found and self._is_told(one.key)]
-        due = [key for key, one in found.items() if self._is_due(key, one, now)]
+        untrue = [one.key for one in self._queues.workloads() if one.key not in forecasts and self._is_told(one.key)]
+        due = [key for key, one in forecasts.items() if self._is_due(key, one, now)]
         for key in [*untrue, *due][:_WRITES]:
             try:
-                await self._write(key, found.get(key))
+                await self._write(key, forecasts.get(key))
             except (StowageError, TimeoutError) as failed:
                 # The next round tries again; a Workload that changed meanwhile is a conflict.
                 log.info("an expected start was not written", extra={"workload": key, "error": str(failed)})
@@ -140,8 +140,8 @@ class Forecaster:
         return forecast(inputs, self._learned.calibrations, pause=pause)
 
     def _estimate(self, workload: EngineWorkload) -> RunEstimate | None:
-        found = self._views.workloads.objects.get(workload.key)
-        kind = RunKind(workload.queue) if found is None else kind_of(found)
+        stored = self._views.workloads.objects.get(workload.key)
+        kind = RunKind(workload.queue) if stored is None else kind_of(stored)
         return self._learned.times.estimate(kind, workload.time_limit)
 
     def latest_start(self, key: str) -> float | None:

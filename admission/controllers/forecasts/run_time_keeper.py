@@ -138,7 +138,7 @@ class RunTimeKeeper:
     async def load(self) -> bool:
         """Replaces what is known by the stored state and what was seen after it. Returns False if it must be tried again."""
         try:
-            found = await self._kube.get(CONFIG_MAPS, RUN_TIMES, self._namespace, decode=ConfigMap)
+            config_map = await self._kube.get(CONFIG_MAPS, RUN_TIMES, self._namespace, decode=ConfigMap)
         except NotFound:
             text = f"ConfigMap {self._namespace}/{RUN_TIMES} not found; what is learned ends with this process"
             self._failed("read", text)
@@ -146,8 +146,8 @@ class RunTimeKeeper:
         except (StowageError, TimeoutError) as why:
             self._failed("read", str(why))
             return False
-        stored = self._decoded(found)
-        await self._restore(found, stored)
+        stored = self._decoded(config_map)
+        await self._restore(config_map, stored)
         return True
 
     def _decoded(self, config_map: ConfigMap) -> StoredRunTimes:

@@ -256,10 +256,10 @@ class JobController:
         resource = self._resources[framework]
         for of, view in self._jobs.items():
             for part in view.by_index(BY_PARENT, f"{resource.api_version} {resource.kind} {name}"):
-                found = job_key(of, key_of(part))
-                self.queue.add(found)
+                owner_key = job_key(of, key_of(part))
+                self.queue.add(owner_key)
                 if depth < DEEPEST:
-                    self._queue_parts(found, depth + 1)
+                    self._queue_parts(owner_key, depth + 1)
 
     def _class_changed(self, change: Change[Any]) -> None:
         if change.type is ChangeType.ADDED:
@@ -368,5 +368,5 @@ def _parent_keys(job: dict[str, Any]) -> Iterable[str]:
 
 
 def _reference_keys(kind: SelectiveJob, job: dict[str, Any]) -> Iterable[str]:
-    found = kind.reference(job)
-    return (f"{found[0].kind} {found[1]}",) if found is not None else ()
+    reference = kind.reference(job)
+    return (f"{reference[0].kind} {reference[1]}",) if reference is not None else ()

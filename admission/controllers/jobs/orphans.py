@@ -65,12 +65,12 @@ class OrphanedWorkloads:
         since = self._missing_since.setdefault(key, self._wall())
         if self._wall() - since < ORPHAN_GRACE:
             return ORPHAN_GRACE
-        found = await read(self._kube, self._adapters[key.partition(":")[0]].resource, key.partition(":")[2])
+        job = await read(self._kube, self._adapters[key.partition(":")[0]].resource, key.partition(":")[2])
         self._missing_since.pop(key, None)
-        uid = found["metadata"].get("uid", "") if found is not None else None
+        uid = job["metadata"].get("uid", "") if job is not None else None
         gone = [w for w in staying if owner_uid(w) != uid]
         ended = await self.finish(key, gone)
-        left = await self._leave(key, found, [w for w in staying if owner_uid(w) == uid]) if found is not None else None
+        left = await self._leave(key, job, [w for w in staying if owner_uid(w) == uid]) if job is not None else None
         return min((seconds for seconds in (held, ended, left) if seconds is not None), default=None)
 
     async def _leave(self, key: str, job: dict[str, Any], workloads: Sequence[Workload]) -> float | None:
@@ -100,5 +100,5 @@ async def read(kube: Kube, resource: Resource, key: str) -> dict[str, Any] | Non
 
 async def is_gone(kube: Kube, resource: Resource, key: str, uid: str) -> bool:
     """Asks the API server whether the object with the key and uid no longer exists. Raises other ApiErrors than NotFound."""
-    found = await read(kube, resource, key)
-    return found is None or found["metadata"].get("uid", "") != uid
+    job = await read(kube, resource, key)
+    return job is None or job["metadata"].get("uid", "") != uid

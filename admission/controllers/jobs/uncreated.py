@@ -211,10 +211,10 @@ class UncreatedController:
         """Returns the Workloads of the object, or else of the nearest controller above it that owns any."""
         group, kind, name, uid = refusal.group, refusal.kind, refusal.name, refusal.uid
         for _ in range(_DEPTH):
-            found = [w for w in self._views.workloads.by_index(_BY_OWNER, uid) if w.metadata.namespace == namespace]
+            by_owner = [w for w in self._views.workloads.by_index(_BY_OWNER, uid) if w.metadata.namespace == namespace]
             resource = self._resource(group, kind)
-            if found or resource is None or not self._may_look_up(namespace):
-                return found
+            if by_owner or resource is None or not self._may_look_up(namespace):
+                return by_owner
             try:
                 owned = await self._kube.get(resource, name, namespace)
             except NotFound:
@@ -314,5 +314,5 @@ class UncreatedController:
 
 def _admitted_at(workload: Workload) -> float:
     """Returns when it was admitted, in epoch seconds."""
-    found = find_condition(workload.status.conditions, ADMITTED)
-    return (parse_time(found.last_transition_time) if found is not None else None) or 0.0
+    admitted = find_condition(workload.status.conditions, ADMITTED)
+    return (parse_time(admitted.last_transition_time) if admitted is not None else None) or 0.0

@@ -76,7 +76,7 @@ class MoveExecutor:
         """
         key, now = plan.workload, self._now()
         keys = [move.workload for move in plan.moves]
-        seen = {each: found for each in keys if (found := self._views.workloads.objects.get(each)) is not None}
+        seen = {each: workload for each in keys if (workload := self._views.workloads.objects.get(each)) is not None}
         if (why := self._refusal(plan, seen, beside.leaving)) is not None:
             metrics.MOVE_PLANS.labels(CHANGED).inc()
             log.info("the plan of moves no longer holds", extra={"workload": key, "why": why})
@@ -113,9 +113,9 @@ class MoveExecutor:
             return "a workload that would move lost a node"
         victims = [one.victim for one in plan.evictions]
         if gang is not None and victims:
-            found = may_not_evict(self._ledger, self._queues.evictions, gang, victims, leaving, self._now())
-            if found is not None:
-                return f"{plan.workload} {found[0]}"
+            why = may_not_evict(self._ledger, self._queues.evictions, gang, victims, leaving, self._now())
+            if why is not None:
+                return f"{plan.workload} {why[0]}"
         others = self._queues.capacity_reservations()
         reserved = [(owner, one.admission) for owner, one in others if owner.key != plan.workload]
         return commit(self._ledger, gang, plan, self._now(), self.budgets.left(self._now()), reserved, leaving)

@@ -163,13 +163,13 @@ class MoveController:
         decision = self._deferred[key]
         self._evict_until[key] = self._now() + LONGEST_PAUSE  # also if the plan fails
         try:
-            found, _ = await self.planned(key, evict=True)
+            result, _ = await self.planned(key, evict=True)
             made = (
-                isinstance(found, MovePlan)
-                and is_better(self._ledger, found, decision, self._now())
-                and self._begin(found, writes)
+                isinstance(result, MovePlan)
+                and is_better(self._ledger, result, decision, self._now())
+                and self._begin(result, writes)
             )
-            if made and isinstance(found, MovePlan) and not found.evictions:
+            if made and isinstance(result, MovePlan) and not result.evictions:
                 self._queues.evictions.forget(key)
         finally:
             self._deferred.pop(key, None)
@@ -183,11 +183,11 @@ class MoveController:
     async def attempt(self, key: str, writes: asyncio.TaskGroup) -> float:
         """Plans for the waiting workload, and begins the moves; returns the seconds of computation."""
         self._times.pause(key, self._now())
-        found, spent = await self.planned(key, evict=True)
-        if isinstance(found, MovePlan):
-            self._begin(found, writes)
-        elif found is not None:
-            spent += await self._look_ahead(key, found)
+        result, spent = await self.planned(key, evict=True)
+        if isinstance(result, MovePlan):
+            self._begin(result, writes)
+        elif result is not None:
+            spent += await self._look_ahead(key, result)
         return spent
 
     async def _look_ahead(self, key: str, no_plan: NoPlan) -> float:

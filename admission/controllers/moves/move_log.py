@@ -26,13 +26,13 @@ class MoveLog:
 
         In turns of the loop, so `workloads` must not change meanwhile.
         """
-        found, turns = [], Turns()
+        entries, turns = [], Turns()
         for workload in workloads:
             await turns.give_way()
             terms, admission = terms_of_workload(workload), workload.status.admission
             if admission is not None and terms.moved is not None and moved_today(terms.moved, now):
-                found.append((min(terms.moved, now), admission.cluster_queue, terms.moves))
-        self._moves = deque(sorted(found))
+                entries.append((min(terms.moved, now), admission.cluster_queue, terms.moves))
+        self._moves = deque(sorted(entries))
 
     def add(self, queue: str, now: float) -> None:
         """Records a move of a workload of the queue."""

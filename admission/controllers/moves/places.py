@@ -49,14 +49,14 @@ class HeldPlaces:
 
     def add(self, key: str, movers: tuple[str, ...], now: float, victims: Collection[str] = ()) -> None:
         """Notes that a place is held for the workload. `victims` are evicted from it."""
-        found = {each: one.reserved for each in victims if (one := self._ledger.workload(each)) is not None}
-        self._held[key] = HeldPlace(movers, now, found)
+        reserved = {each: one.reserved for each in victims if (one := self._ledger.workload(each)) is not None}
+        self._held[key] = HeldPlace(movers, now, reserved)
 
     def not_evicted(self, key: str) -> set[str]:
         """Returns the victims whose evictions are not written or on their way, and that are where they were."""
         held = self._held.get(key)
-        found = () if held is None else [each for each, since in held.victims.items() if self._ends(each, since)]
-        return {each for each in found if (one := self._ledger.workload(each)) is not None and not one.evicted}
+        ended = () if held is None else [each for each, since in held.victims.items() if self._ends(each, since)]
+        return {each for each in ended if (one := self._ledger.workload(each)) is not None and not one.evicted}
 
     def drop(self, key: str) -> None:
         """Ends the hold, so that others may use the place."""
@@ -67,21 +67,21 @@ class HeldPlaces:
     def started(self) -> list[str]:
         """Ends the holds of workloads that wait no longer; returns those that have started."""
         gone = [key for key in self._held if key not in self._queues]
-        found = [key for key in gone if self._ledger.admission(key) is not None]
+        started = [key for key in gone if self._ledger.admission(key) is not None]
         for key in gone:
             self.drop(key)
-        return found
+        return started
 
     def overdue(self, now: float) -> list[str]:
         """Ends the holds that have lasted too long; returns their workloads."""
-        found = []
+        overdue = []
         for key, held in list(self._held.items()):
             if held.left is None and not self._in_use(held):
                 held = self._held[key] = replace(held, left=now)
             if now - held.since > LONGEST or (held.left is not None and now - held.left > GRACE):
-                found.append(key)
+                overdue.append(key)
                 self.drop(key)
-        return found
+        return overdue
 
     def _in_use(self, held: HeldPlace) -> bool:
         """Reports whether a mover or victim has not left the place."""

@@ -25,12 +25,12 @@ async def computed(compute: Callable[[Callable[[], None]], Found], about: dict[s
     """
     turns = Turns(compute, _TURN, _BETWEEN_TURNS)
     try:
-        found = await turns.result()
+        result = await turns.result()
     except LookupError as missing:
         log.info("the plan starts again later", extra={**about, "missing": repr(missing)})
         return None, turns.spent
     metrics.MOVE_PLAN_SECONDS.observe(turns.spent)
-    if isinstance(found, NoPlan):
-        metrics.MOVE_PLANS.labels(found.reason).inc()
-        log.info("no moves", extra={**about, "reason": found.reason, "why": found.message})
-    return found, turns.spent
+    if isinstance(result, NoPlan):
+        metrics.MOVE_PLANS.labels(result.reason).inc()
+        log.info("no moves", extra={**about, "reason": result.reason, "why": result.message})
+    return result, turns.spent

@@ -50,13 +50,15 @@ class TakeOver:
         """Holds the places, and begins what the plans still lack; returns that. `now` is in epoch seconds."""
         objects = self._views.workloads.objects
         await self._executor.budgets.made.read(list(objects.values()), now)
-        found = await Unfinished.of(self._ledger, objects, now)
+        unfinished = await Unfinished.of(self._ledger, objects, now)
         begun: list[MovePlan] = []
-        for key in (await self._waiting(found))[:_MOST_WAITING]:
+        for key in (await self._waiting(unfinished))[:_MOST_WAITING]:
             try:
-                rest = await self._rest_of(key, found, now, more=key in found.gangs and len(begun) < _MOST_RESUMED)
+                rest = await self._rest_of(
+                    key, unfinished, now, more=key in unfinished.gangs and len(begun) < _MOST_RESUMED
+                )
                 if rest is not None and (gang := self._queues.workload(key)) is not None:
-                    begun += self._begin(gang, rest, found, now, writes)
+                    begun += self._begin(gang, rest, unfinished, now, writes)
             except Exception:
                 # Whatever one plan causes, admission begins: a controller that fails here would fail at each start.
                 log.exception("a plan of moves could not be resumed", extra={"workload": key})

@@ -99,12 +99,12 @@ class TopologyMoves:
             if level is None:
                 self._tell_fault(topology, f"stowage.dev/defragment: flavor {flavor} has no level {policy.level!r}")
                 continue
-            found, took = await self._vacated(flavor, level, policy)
+            result, took = await self._vacated(flavor, level, policy)
             spent += took
-            if isinstance(found, NoPlan):
+            if isinstance(result, NoPlan):
                 self._next[topology.key] = self._now() + _PERIOD * _PATIENCE
-            elif found is not None and (left is None or len(found.moves) <= left):
-                self._begin(topology, found, writes)
+            elif result is not None and (left is None or len(result.moves) <= left):
+                self._begin(topology, result, writes)
         return spent
 
     async def _vacated(
@@ -143,19 +143,19 @@ class TopologyMoves:
     async def _serve(self, topology: Topology, request: MoveRequest, writes: asyncio.TaskGroup) -> float:
         """Begins what is requested, and answers."""
         if request.workload:
-            found, spent = await self._plan_for(request.workload)
+            result, spent = await self._plan_for(request.workload)
             missing = f"{request.workload} does not wait for a place, or changed while it was planned for"
         else:
-            found, spent = await self._cheapest(topology, request.level)
+            result, spent = await self._cheapest(topology, request.level)
             missing = f"no flavor of the Topology has the level {request.level}"
-        if isinstance(found, MovePlan):
-            if found.workload:
-                begun = self._executor.begin(found, f"{found.workload} gets its domain", writes)
+        if isinstance(result, MovePlan):
+            if result.workload:
+                begun = self._executor.begin(result, f"{result.workload} gets its domain", writes)
             else:
-                begun = self._begin(topology, found, writes)
-            answer = await _answer(found, begun)
+                begun = self._begin(topology, result, writes)
+            answer = await _answer(result, begun)
         else:
-            answer = f"Refused: {missing if found is None else f'{found.reason}: {found.message}'}"
+            answer = f"Refused: {missing if result is None else f'{result.reason}: {result.message}'}"
         await self._write(topology, f"{request.id} {answer}"[:_LONGEST_ANSWER])
         return spent
 
@@ -163,9 +163,9 @@ class TopologyMoves:
         plans, spent = [], 0.0
         for flavor in self._flavors(topology):
             if (named := level_named(self._ledger, flavor, level)) is not None:
-                found, took = await self._vacated(flavor, named, None)
+                result, took = await self._vacated(flavor, named, None)
                 spent += took
-                plans.append(found)
+                plans.append(result)
         made = [one for one in plans if isinstance(one, MovePlan)]
         best = min(made, key=lambda plan: plan.certificate.cost) if made else next(iter(plans), None)
         return best, spent

@@ -59,10 +59,10 @@ NONE_UNFINISHED: Final = Unfinished((), frozenset(), frozenset())
 
 def _gang_of(workload: Workload | None) -> str:
     """Returns for which workload this one moves or has moved; empty for none."""
-    found = None if workload is None else find_condition(workload.status.conditions, MOVING)
-    return "" if found is None else gang_of(found.message)
+    moving = None if workload is None else find_condition(workload.status.conditions, MOVING)
+    return "" if moving is None else gang_of(moving.message)
 
 
 def _was_held(workload: Workload | None) -> bool:
-    found = None if workload is None else find_condition(workload.status.conditions, QUOTA_RESERVED)
-    return found is not None and found.status == "False" and found.message.startswith(PLACE_HELD)
+    reserved = None if workload is None else find_condition(workload.status.conditions, QUOTA_RESERVED)
+    return reserved is not None and reserved.status == "False" and reserved.message.startswith(PLACE_HELD)

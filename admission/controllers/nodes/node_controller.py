@@ -149,11 +149,11 @@ class NodeController:
             if workload is not None:
                 now, host = self._now(), self._find_host(name)
                 as_run = scheduled(workload, self._views.runtime_classes.objects)
-                found = find(as_run, host, pods.get(key, ()), self._views.flavors.objects, self._rules, now)
+                verdict = find(as_run, host, pods.get(key, ()), self._views.flavors.objects, self._rules, now)
                 if workload.of_one_pod:
                     # No controller replaces its pod, so another assignment would stay unused.
-                    found = replace(found, failed=False)
-                await self._settle(workload, host, found)
+                    verdict = replace(verdict, failed=False)
+                await self._settle(workload, host, verdict)
         if affected and host.may_have_failed:
             return self._again(name)
         self._looks.pop(name, None)
@@ -181,33 +181,33 @@ class NodeController:
 
     def _bound_pods(self, host: HostState) -> defaultdict[str, list[Pod]]:
         """Returns the pods bound to the node, by workload."""
-        found: defaultdict[str, list[Pod]] = defaultdict(list)
+        pods: defaultdict[str, list[Pod]] = defaultdict(list)
         node = host.node.key if host.node is not None else host.name
         for key in self._ledger.allocations.pods_on(node):
             held = self._views.pods.objects.get(key)
             if held is not None and held.bound is not None and held.bound.workload is not None:
-                found[held.bound.workload].append(_as_pod(held))
-        return found
+                pods[held.bound.workload].append(_as_pod(held))
+        return pods
 
     def _staying_pods(self, key: str) -> Counter[tuple[str, str]]:
         """Counts the workload's bound pods that are not being deleted, by pod set and hostname."""
-        found = Counter[tuple[str, str]]()
+        staying = Counter[tuple[str, str]]()
         for name in self._ledger.allocations.pods_of(key):
             seen = self._views.pods.objects.get(name)
             if seen is None or seen.bound is None or seen.deleting:
                 continue
             node = self._views.nodes.objects.get(seen.bound.node)
-            found[seen.bound.pod_set or "", hostname(node) if node is not None else seen.bound.node] += 1
-        return found
+            staying[seen.bound.pod_set or "", hostname(node) if node is not None else seen.bound.node] += 1
+        return staying
 
     async def _unbound_pods(self, host: str) -> Iterable[Pod]:
         """Lists pods of workloads that were ungated for the host and are not bound."""
-        found, token = list[Pod](), None
+        pods, token = list[Pod](), None
         while True:
             page = await self._kube.list(PODS, field_selector=_UNBOUND, limit=500, continue_=token, decode=_decode_pod)
-            found += (p for p in page.items if p.workload and p.spec.node_selector.get(HOSTNAME_LABEL) == host)
+            pods += (p for p in page.items if p.workload and p.spec.node_selector.get(HOSTNAME_LABEL) == host)
             if not (token := page.continue_):
-                return found
+                return pods
 
     # ---- actions
 

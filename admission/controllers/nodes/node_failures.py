@@ -81,8 +81,8 @@ class HostState:
         """
         if self.node is None:
             return []
-        found = [t for t in self.node.spec.taints if t.effect in ("NoSchedule", "NoExecute")]
-        return [*found, _CORDONED] if self.node.spec.unschedulable and _CORDONED not in found else found
+        repelling = [t for t in self.node.spec.taints if t.effect in ("NoSchedule", "NoExecute")]
+        return [*repelling, _CORDONED] if self.node.spec.unschedulable and _CORDONED not in repelling else repelling
 
     @property
     def may_have_failed(self) -> bool:
@@ -149,14 +149,14 @@ def lost_places(
     no place.
     """
     done = {each.name: each.count for each in workload.status.reclaimable_pods}
-    found: dict[tuple[str, str], int] = {}
+    lost_pods: dict[tuple[str, str], int] = {}
     for given in workload.status.admission.pod_set_assignments if workload.status.admission else ():
         places = list(hosts_and_counts(given))
         open_ = sum(count for _, count in places) - done.get(given.name, 0) - everywhere.get(given.name, 0)
         lost = min(open_, sum(count for name, count in places if name == host) - here.get(given.name, 0))
         if lost > 0:
-            found[given.name, host] = lost
-    return found
+            lost_pods[given.name, host] = lost
+    return lost_pods
 
 
 def is_assigned_to(workload: Workload, host: str) -> bool:

@@ -96,27 +96,27 @@ class PodMover:
             return left
         by_name = {pod.metadata.name: pod for pod in refused if pod.place is not None}
         stuck = [StuckPod(name, pod.place, pod.refused or "") for name, pod in by_name.items() if pod.place is not None]
-        found = displacement(workload, stuck, self._count_bound(workload.key))
-        if not found.end and (not found.lost or episode.tries >= _TRIES):
+        displaced = displacement(workload, stuck, self._count_bound(workload.key))
+        if not displaced.end and (not displaced.lost or episode.tries >= _TRIES):
             return None
-        if not await self._all_replaced(workload, by_name, found):
+        if not await self._all_replaced(workload, by_name, displaced):
             return None
-        await self._end_pods([by_name[name].metadata for name in found.end], episode)
-        if found.lost and episode.tries < _TRIES:
+        await self._end_pods([by_name[name].metadata for name in displaced.end], episode)
+        if displaced.lost and episode.tries < _TRIES:
             episode.tries += 1
             episode.since = self._now()
-            episode.avoid |= {host for _, host in found.lost}
-            self._displace(workload.key, found.lost, frozenset(episode.avoid))
+            episode.avoid |= {host for _, host in displaced.lost}
+            self._displace(workload.key, displaced.lost, frozenset(episode.avoid))
         return PATIENCE
 
     def _count_bound(self, key: str) -> Counter[Place]:
         """Counts the workload's pods that are bound, by place."""
-        found = Counter[Place]()
+        bound = Counter[Place]()
         for name in self._ledger.allocations.pods_of(key):
             pod = self._ledger.allocations.pods[name]
             node = self._views.nodes.objects.get(pod.node)
-            found[pod.pod_set or "", hostname(node) if node is not None else pod.node] += 1
-        return found
+            bound[pod.pod_set or "", hostname(node) if node is not None else pod.node] += 1
+        return bound
 
     async def _all_replaced(
         self, workload: Workload, pods: Mapping[str, RefusedPod], displacement: Displacement
@@ -136,10 +136,10 @@ class PodMover:
         if kind not in _READ:
             return False
         try:
-            found: dict[str, Any] = await self._kube.get(_READ[kind], name, namespace)
+            obj: dict[str, Any] = await self._kube.get(_READ[kind], name, namespace)
         except NotFound:
             return False
-        return successors({**found, "kind": kind}, count)
+        return successors({**obj, "kind": kind}, count)
 
     async def _end_pods(self, pods: Collection[ProjectedMeta], episode: _Episode) -> None:
         for meta in pods:

@@ -75,14 +75,14 @@ def _copied_annotations(unit: PodUnit, context: JobContext) -> dict[str, str]:
 
 
 def _common(unit: PodUnit, what: str, values_by_pod: Iterable[tuple[QueuedPod, Mapping[str, str]]]) -> dict[str, str]:
-    found: dict[str, str] = {}
+    common: dict[str, str] = {}
     for pod, values in values_by_pod:
         for key, value in values.items():
-            if found.setdefault(key, value) != value:
-                given = f"{found[key]}, and {value} in pod {pod.metadata.name}"
+            if common.setdefault(key, value) != value:
+                given = f"{common[key]}, and {value} in pod {pod.metadata.name}"
                 rule = f"the same in all pods that have it: pods have different {what} values"
                 raise UnlikePods(f"metadata.{what}s[{key}]", given, rule, unit.group)
-    return found
+    return common
 
 
 def spec_of(

@@ -237,14 +237,14 @@ class _Gang:
     def _reserved(self, workload: Workload) -> PodGroupPlan:
         if adoption := self._adopted(workload):
             return adoption
-        found = self._split(workload)
-        members, late_joiners = [*found.kept, *found.replaced], [*self._late_joiners, *found.excess, *found.strange]
+        split = self._split(workload)
+        members, late_joiners = [*split.kept, *split.replaced], [*self._late_joiners, *split.excess, *split.strange]
         if not members and (over := self._without_members(workload)):
             return over
-        if taking := self._replace_members(workload, found.kept):
+        if taking := self._replace_members(workload, split.kept):
             return taking
         unit, limit = self._unit.only(members), BindLimit(self._terms, self._unit.pods, self._late_joiners, self._now)
-        if (whole := limit.bound_whole(workload, unit, found)) is not None:
+        if (whole := limit.bound_whole(workload, unit, split)) is not None:
             return whole
         if (overdue := limit.overdue(workload, unit)) is not None:
             return overdue
@@ -262,7 +262,7 @@ class _Gang:
             workload.status.conditions, names.EVICTED
         ):
             return result
-        return result.followed(self._plan_late_joiners(self._without_successors(late_joiners, found.kept)))
+        return result.followed(self._plan_late_joiners(self._without_successors(late_joiners, split.kept)))
 
     def _split(self, workload: Workload) -> SortedMembers:
         """Splits the pods into members and surplus, leaving out late joiners that have Workloads."""
@@ -321,8 +321,8 @@ class _Gang:
             alone = LateUnit.of_pod(pod, self._terms)
             result = result.followed(self._annotated(plan(alone, known, self._context, self._now), joins_late=True))
         if late_joiners and not open_to:
-            found = counted(self._unit.pods, self._terms.policy)
-            return result.followed(self._wait(shortage(found, self._terms) or ""))
+            pods = counted(self._unit.pods, self._terms.policy)
+            return result.followed(self._wait(shortage(pods, self._terms) or ""))
         return result
 
     def _may_join(self) -> bool:

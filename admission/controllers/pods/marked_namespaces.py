@@ -33,8 +33,8 @@ class MarkedNamespaces:
             self.reconciler.add(change.key)
 
     async def _mark(self, name: str) -> None:
-        found = self._namespaces.objects.get(name)
-        if found is None or MANAGED_NAMESPACE in found.metadata.labels or not self._managed(name):
+        namespace = self._namespaces.objects.get(name)
+        if namespace is None or MANAGED_NAMESPACE in namespace.metadata.labels or not self._managed(name):
             return
         body = {"metadata": {"labels": {MANAGED_NAMESPACE: "true"}}}
         try:

@@ -180,10 +180,10 @@ class PodController:
         """Reports whether the unit is admitted and not evicted."""
         kind, _, name = key.partition(":")
         if kind == GROUP:
-            found = [self._workloads.objects[name]] if name in self._workloads.objects else []
+            workloads = [self._workloads.objects[name]] if name in self._workloads.objects else []
         else:
-            found = self._workloads.by_index(BY_POD, name)
-        states = [workload.status.conditions for workload in found]
+            workloads = self._workloads.by_index(BY_POD, name)
+        states = [workload.status.conditions for workload in workloads]
         return bool(states) and all(is_true(each, ADMITTED) and not is_true(each, EVICTED) for each in states)
 
     def _is_short(self, pod: QueuedPod, key: str, count: int) -> bool:
@@ -267,8 +267,8 @@ class PodController:
         if kind == GROUP:
             pods = self._pods.by_index(BY_GROUP, name)
             copy = self._workloads.objects.get(name)
-            found = [self._latest.of(name, copy)] if copy else []
-            return (self._going.applied(pods), found, []) if pods else ([], [], _of_pods(found))
+            of_pod = [self._latest.of(name, copy)] if copy else []
+            return (self._going.applied(pods), of_pod, []) if pods else ([], [], _of_pods(of_pod))
         pod = self._pods.objects.get(name)
         workloads = [self._latest.of(w.key, w) for w in self._workloads.by_index(BY_POD, name)]
         if pod is None or unit_key(pod) != key:

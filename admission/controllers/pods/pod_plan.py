@@ -110,9 +110,9 @@ class _PodGroupPlanner:
         key = prebuilt_key(self._unit.as_job())
         prebuilt = self._context.workloads.get(key) if key else None
         if (end := self._unit.finished()) is not None:
-            found = [prebuilt] if prebuilt else list(workloads)
+            mine = [prebuilt] if prebuilt else list(workloads)
             reason = names.FinishedReason.SUCCEEDED if end.success else names.FinishedReason.FAILED
-            return self._ended(found, reason, end.message)
+            return self._ended(mine, reason, end.message)
         if key:
             return self._prebuilt(prebuilt)
         if not workloads:
@@ -269,18 +269,18 @@ class _PodGroupPlanner:
         counts = {pod_set.name: pod_set.count for pod_set in workload.spec.pod_sets}
         if is_elastic(workload):  # pods beyond those that were admitted wait, and their own controller ends them
             counts = dict.fromkeys(counts, len(self._unit.pods))
-        found = sort_out(self._unit.pods, counts)
-        if self._unit.fast and any(pod.lasting for pod in found.kept):
+        members = sort_out(self._unit.pods, counts)
+        if self._unit.fast and any(pod.lasting for pod in members.kept):
             # Pods that were never created are not missing, so fewer may replace those that are deleted.
-            left = tuple(pod for pod in found.kept if pod.deleted and not pod.counts)
-            kept = tuple(pod for pod in found.kept if pod not in left)
-            found = replace(found, kept=kept, replaced=(*found.replaced, *left))
+            left = tuple(pod for pod in members.kept if pod.deleted and not pod.counts)
+            kept = tuple(pod for pod in members.kept if pod not in left)
+            members = replace(members, kept=kept, replaced=(*members.replaced, *left))
         if is_true(workload.status.conditions, names.QUOTA_RESERVED):
-            return found
+            return members
         # A deleted pod that has not run with this Workload need not be kept.
         never_started = find_condition(workload.status.conditions, names.EVICTED) is None
-        going = tuple(pod for pod in found.kept if pod.deleted and (pod.gated or (never_started and not pod.running)))
-        return replace(found, replaced=(*found.replaced, *going))
+        going = tuple(pod for pod in members.kept if pod.deleted and (pod.gated or (never_started and not pod.running)))
+        return replace(members, replaced=(*members.replaced, *going))
 
     def _plan_surplus(self, pods: Sequence[QueuedPod]) -> PodGroupPlan:
         keys = ", ".join(pod.metadata.name for pod in pods[:3])

@@ -147,12 +147,12 @@ class SurplusPodsController:
         """Returns the pods of each pod set that has more than were admitted: all of its pods that stay."""
         admitted = self._admitted(key)
         only = next(iter(admitted)) if len(admitted) == 1 else ""
-        found: dict[str, list[BoundPod]] = {}
+        surplus: dict[str, list[BoundPod]] = {}
         for pod in self._ledger.bound.staying(key):
             seen = self._views.pods.objects.get(pod.key)
             if seen is not None and not seen.deleting:
-                found.setdefault(only if pod.pod_set is None else pod.pod_set, []).append(pod)
-        return {name: pods for name, pods in sorted(found.items()) if len(pods) > admitted.get(name, 0)}
+                surplus.setdefault(only if pod.pod_set is None else pod.pod_set, []).append(pod)
+        return {name: pods for name, pods in sorted(surplus.items()) if len(pods) > admitted.get(name, 0)}
 
     async def _tell(self, workload: Workload, text: str) -> None:
         now, generation = self._wall(), workload.metadata.generation

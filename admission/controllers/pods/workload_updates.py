@@ -45,8 +45,8 @@ def released_at_end(pods: Sequence[QueuedPod], workloads: Sequence[Workload], me
     Pods that came too late get an event, since as in Kueue they stay gated.
     """
     late = {pod.key for pod in pods if pod.gated and not pod.deleted and not pod.terminated}
-    found = (find_condition(workload.status.conditions, names.FINISHED) for workload in workloads)
-    why = next((each.message for each in found if each is not None and each.message), message)
+    finished = (find_condition(workload.status.conditions, names.FINISHED) for workload in workloads)
+    why = next((each.message for each in finished if each is not None and each.message), message)
     note = (
         f"its Workload has finished{f' ({why})' if why else ''} and starts no more pods; delete the pods that have "
         "ended, and the Workload if it stays, or create this pod in another group"

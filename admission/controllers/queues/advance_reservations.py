@@ -65,25 +65,25 @@ class AdvanceReservationController:
         await self._reconciler.run()
 
     async def _reconcile(self, name: str) -> float | None:
-        found = self._views.reservations.objects.get(name)
-        if found is None:
+        stored = self._views.reservations.objects.get(name)
+        if stored is None:
             return None
         try:
-            reservation = advance_reservation(found)
+            reservation = advance_reservation(stored)
         except InvalidObject as bad:
-            await self._say(found, "False", ReservationReason.INVALID, f"{bad.field}: {bad.given!r}: {bad.allowed}")
+            await self._say(stored, "False", ReservationReason.INVALID, f"{bad.field}: {bad.given!r}: {bad.allowed}")
             return None
         now = self._wall()
         if reservation.end <= now:
             self._feed.end_reservation(name)
             if reservation.queue:
                 self.usage_changed(reservation.queue)
-            await self._say(found, "False", ReservationReason.OVER, f"over since {found.spec.end}")
+            await self._say(stored, "False", ReservationReason.OVER, f"over since {stored.spec.end}")
             return None
         if now >= reservation.start and not self._begun(name):
             self._feed.set_reservation(reservation)
             await self._feed.settled()
-        await self._say(found, "True", ReservationReason.HELD, await self._state(reservation, now))
+        await self._say(stored, "True", ReservationReason.HELD, await self._state(reservation, now))
         if reservation.queue:
             self.usage_changed(reservation.queue)
         changes = [at - now for at in (reservation.start, reservation.end) if at > now]
@@ -116,8 +116,8 @@ class AdvanceReservationController:
         for name in nodes if others else ():
             record = self._ledger.capacity.nodes.get(name)
             labels = {} if record is None or record.node is None else record.node.labels
-            found = {one.name for one in others if one.holds(labels)}
-            count, names = count + bool(found), names | found
+            overlapping = {one.name for one in others if one.holds(labels)}
+            count, names = count + bool(overlapping), names | overlapping
             await turns.give_way()
         if not names:
             return ""
@@ -151,12 +151,12 @@ class AdvanceReservationController:
 
     async def _nodes(self, reservation: model.AdvanceReservation) -> set[str]:
         """Returns the names of the nodes that it holds. In turns: there may be 15,000."""
-        turns, found = Turns(), set()
+        turns, nodes = Turns(), set()
         for name, record in steps_over(self._ledger.capacity.nodes):
             if record.node is not None and reservation.holds(record.node.labels):
-                found.add(name)
+                nodes.add(name)
             await turns.give_way()
-        return found
+        return nodes
 
     async def _beyond(self, reservation: model.AdvanceReservation, nodes: set[str], now: float) -> list[str]:
         """Returns the running workloads with pods on these nodes that may still run at the start, and may not use them, by key.
@@ -168,7 +168,7 @@ class AdvanceReservationController:
                 keys.add(pod.workload)
             await turns.give_way()
         there = ((key, self._ledger.workload(key)) for key in sorted(keys))
-        return [key for key, found in there if found is not None and not usable_by(reservation, found, now)]
+        return [key for key, workload in there if workload is not None and not usable_by(reservation, workload, now)]
 
     async def _say(self, reservation: AdvanceReservation, status: str, reason: str, message: str) -> None:
         said = status, reason, message

@@ -113,8 +113,8 @@ class CapacityGauges:
     def _reserved(self) -> Iterator[Footprint]:
         """Yields the capacity reserved for preemptors, which no other workload gets even after the victims have left."""
         for workload, reservation in self._queues.capacity_reservations():
-            if (found := self._ledger.claim(workload, reservation.admission)) is not None:
-                yield found
+            if (claim := self._ledger.claim(workload, reservation.admission)) is not None:
+                yield claim
 
     def _tables(self, flavor: str, figures: FlavorFigures) -> Iterator[Table]:
         """Yields the series in parts."""

@@ -121,11 +121,11 @@ class Explainer:
 
         turns = Turns(compute, _TURN, _BETWEEN_TURNS)
         try:
-            found, hint = await turns.result()
+            explanation, hint = await turns.result()
             self._interrupted.pop(key, None)
-            metrics.EXPLAIN_SECONDS.labels(found.verdict).observe(turns.spent)
-            if found.verdict in (Verdict.WAITS, Verdict.CANNOT_RUN) and self._queues.workload(key) is not None:
-                await self._write(workload, found, hint)
+            metrics.EXPLAIN_SECONDS.labels(explanation.verdict).observe(turns.spent)
+            if explanation.verdict in (Verdict.WAITS, Verdict.CANNOT_RUN) and self._queues.workload(key) is not None:
+                await self._write(workload, explanation, hint)
         except LookupError as missing:
             # State that the explanation had read disappeared during a pause.
             times = self._interrupted[key] = self._interrupted.get(key, 0) + 1

@@ -87,8 +87,8 @@ class LifecycleMetrics:
         return (workload.spec.queue_name, workload.metadata.namespace or "") if self._by_local_queue else None
 
     def _cohorts(self, queue: str) -> list[str]:
-        found = self._views.cluster_queues.objects.get(queue)
-        return cohorts_above(found.spec.cohort_name, self._views.cohorts.objects) if found else []
+        cluster_queue = self._views.cluster_queues.objects.get(queue)
+        return cohorts_above(cluster_queue.spec.cohort_name, self._views.cohorts.objects) if cluster_queue else []
 
 
 def living(views: ClusterView) -> Living:

@@ -158,9 +158,9 @@ def _cannot_run(workload: Workload, status: WorkloadStatus, now: float) -> Workl
 
 def _is_written(workload: Workload, wait: WaitReason) -> bool:
     """Reports whether the status states this reason already."""
-    found = find_condition(workload.status.conditions, QUOTA_RESERVED)
+    reserved = find_condition(workload.status.conditions, QUOTA_RESERVED)
     expected = ("False", written_reason(wait.reason, wait.message), wait.message)
-    return found is not None and (found.status, found.reason, found.message) == expected
+    return reserved is not None and (reserved.status, reserved.reason, reserved.message) == expected
 
 
 def _waiting(workload: Workload) -> bool:

@@ -128,8 +128,8 @@ class ResultController:
             self._bound[pod.group_key] = self._wall()
         if old is not None and change.type is ChangeType.MODIFIED and _alike(old, pod):
             return
-        for found in self._maps.by_index(BY_MEMBERS, pod.group_key):
-            self._queue_soon(found)
+        for config_map in self._maps.by_index(BY_MEMBERS, pod.group_key):
+            self._queue_soon(config_map)
 
     def _queued_changed(self, change: Change[QueuedPod]) -> None:
         if (
@@ -139,8 +139,8 @@ class ResultController:
         ):
             return
         for key in group_keys(change.object):
-            for found in self._maps.by_index(BY_MEMBERS, key):
-                self._queue_soon(found)
+            for config_map in self._maps.by_index(BY_MEMBERS, key):
+                self._queue_soon(config_map)
 
     def _workload_changed(self, change: Change[Workload]) -> None:
         keys = map_keys(change.object)
@@ -150,10 +150,10 @@ class ResultController:
             self._seen.pop(change.object.metadata.uid, None)
             self._times.forget(change.key)
         for key in keys:
-            if (found := self._maps.objects.get(key)) is not None:
+            if (config_map := self._maps.objects.get(key)) is not None:
                 if change.type is ChangeType.DELETED and _is_over(change.object):
                     self._gone[key] = change.object
-                self._queue_soon(found)
+                self._queue_soon(config_map)
 
     def _queue_soon(self, config_map: ConfigMap) -> None:
         count = self._pods.count(BY_MEMBERS, group_key(config_map))
@@ -163,23 +163,23 @@ class ResultController:
 
     async def reconcile(self, key: str) -> float | None:
         """Updates ConfigMap and pod labels of one group; returns the seconds until the next reconcile, or None."""
-        gone, found = self._gone.get(key), self._maps.objects.get(key)
+        gone, config_map = self._gone.get(key), self._maps.objects.get(key)
         if gone is not None:
-            if found is not None and _record(found).workload == gone.metadata.uid:
+            if config_map is not None and _record(config_map).workload == gone.metadata.uid:
                 await self._update(key, gone)
             if self._gone.get(key) is gone:
                 del self._gone[key]
         return await self._update(key, self._workload(key))
 
     async def _update(self, key: str, workload: Workload | None) -> float | None:
-        found = self._maps.objects.get(key)
-        if found is None:
+        config_map = self._maps.objects.get(key)
+        if config_map is None:
             return None
-        pods = self._pods.by_index(BY_MEMBERS, group_key(found))
+        pods = self._pods.by_index(BY_MEMBERS, group_key(config_map))
         spent = self._times.known(workload.key) if workload is not None else None
-        group_result = result(self._result_input(found, workload, pods, spent))
-        if patch := patch_of(found, group_result):
-            await self._write(found, patch)
+        group_result = result(self._result_input(config_map, workload, pods, spent))
+        if patch := patch_of(config_map, group_result):
+            await self._write(config_map, patch)
             if workload is not None:
                 self._times.written(workload.key, spent)
         await self._label(pods, group_result)
@@ -207,8 +207,8 @@ class ResultController:
 
     def _workload(self, key: str) -> Workload | None:
         """Returns the group's own Workload, not a late joiner's: the unfinished one, else the newest."""
-        found = self._workloads.by_index(BY_MAP, key)
-        return max(found, key=_precedence, default=None)
+        workloads = self._workloads.by_index(BY_MAP, key)
+        return max(workloads, key=_precedence, default=None)
 
     async def _write(self, config_map: ConfigMap, patch: Mapping[str, Any]) -> None:
         meta = config_map.metadata

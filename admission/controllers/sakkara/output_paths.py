@@ -46,8 +46,8 @@ class TreePaths:
         """Returns the name of the node with that hostname."""
         if host in self._nodes.objects:
             return host
-        found = self._nodes.by_index(BY_HOSTNAME, host)
-        return found[0].metadata.name if found else host
+        nodes = self._nodes.by_index(BY_HOSTNAME, host)
+        return nodes[0].metadata.name if nodes else host
 
     def _to_node(self, node: str, levels: tuple[str, ...]) -> Path:
         wide = tuple(level for level in levels if level != HOSTNAME_LABEL)

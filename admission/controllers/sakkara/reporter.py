@@ -61,10 +61,10 @@ class Reporter:
         """Records a ConfigMap's problem once, until it changes."""
         prefix, _, name = key.partition("/")
         judged, reason = self._checked[f"{prefix}/"]
-        found, problem = judged.object(name), judged.problem(name)
-        if problem != self._reported.get(key) and problem is not None and found is not None:
-            self._recorder.record(ref_to(CONFIG_MAPS, found), "Warning", reason, problem)
-        if found is None:
+        config_map, problem = judged.object(name), judged.problem(name)
+        if problem != self._reported.get(key) and problem is not None and config_map is not None:
+            self._recorder.record(ref_to(CONFIG_MAPS, config_map), "Warning", reason, problem)
+        if config_map is None:
             self._reported.pop(key, None)
         else:
             self._reported[key] = problem

@@ -46,12 +46,12 @@ def checks_of(queue: ClusterQueue) -> list[str]:
 
 def cohorts_above(name: str | None, cohorts: Mapping[str, Cohort]) -> list[str]:
     """Returns the cohorts from `name` up to the root; those of a cycle once each."""
-    found: list[str] = []
-    while name and name not in found:
-        found.append(name)
+    above: list[str] = []
+    while name and name not in above:
+        above.append(name)
         cohort = cohorts.get(name)
         name = cohort.spec.parent_name if cohort else None
-    return found
+    return above
 
 
 def cohort_cycle(name: str | None, cohorts: Mapping[str, Cohort]) -> list[str]:
@@ -88,15 +88,15 @@ def cluster_queue_activity(
     """Returns a ClusterQueue's Active condition."""
     if queue.metadata.deletion_timestamp:
         return Activity(False, ActiveReason.TERMINATING, "Can't admit new workloads; clusterQueue is terminating")
-    found = list(_obstacles(queue, flavors, topologies, checks))
+    obstacles = list(_obstacles(queue, flavors, topologies, checks))
     if cycle := cohort_cycle(queue.spec.cohort_name, cohorts or {}):
-        found.append((ActiveReason.COHORT_CYCLE, _circle("its cohorts", cycle)))
+        obstacles.append((ActiveReason.COHORT_CYCLE, _circle("its cohorts", cycle)))
     unanswered = tuple(_unanswered(queue, checks))
-    if not found:
+    if not obstacles:
         return Activity(True, ActiveReason.READY, "Can admit new workloads", unanswered)
-    text = f"Can't admit new workloads: {', '.join(text for _, text in found)}."
-    only_checks = all(reason in _OF_CHECKS for reason, _ in found)
-    return Activity(False, found[0][0], text, unanswered, only_checks)
+    text = f"Can't admit new workloads: {', '.join(text for _, text in obstacles)}."
+    only_checks = all(reason in _OF_CHECKS for reason, _ in obstacles)
+    return Activity(False, obstacles[0][0], text, unanswered, only_checks)
 
 
 def _unanswered(queue: ClusterQueue, checks: Mapping[str, AdmissionCheck]) -> Iterable[UnansweredCheck]:

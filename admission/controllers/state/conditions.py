@@ -216,8 +216,8 @@ def moving(status: WorkloadStatus, message: str, now: float, generation: int = 0
 
 def moved(status: WorkloadStatus, now: float, generation: int = 0) -> WorkloadStatus:
     """Sets Moving=False: the job has left its old place."""
-    found = find_condition(status.conditions, MOVING)
-    message = "" if found is None else f"Previously: {found.message}"
+    moving = find_condition(status.conditions, MOVING)
+    message = "" if moving is None else f"Previously: {moving.message}"
     return with_condition(status, MOVING, False, MovingReason.MOVED, message, now, generation)
 
 
@@ -408,8 +408,8 @@ def without_reservation(status: WorkloadStatus, now: float, generation: int = 0)
 
 def is_on_hold(status: WorkloadStatus) -> bool:
     """Reports whether the workload is on hold because its owner asks for no pods."""
-    found = find_condition(status.conditions, QUOTA_RESERVED)
-    return found is not None and found.status == "False" and found.reason == Reason.ON_HOLD
+    reserved = find_condition(status.conditions, QUOTA_RESERVED)
+    return reserved is not None and reserved.status == "False" and reserved.reason == Reason.ON_HOLD
 
 
 def on_hold(status: WorkloadStatus, now: float, generation: int = 0) -> WorkloadStatus:

@@ -20,16 +20,16 @@ def of_cluster_queue(queue: ClusterQueue, *, by_usage: bool = False) -> list[str
     """Returns the fields for migration between flavors, for admission by past usage unless that is on (`by_usage`), and the
     annotation that names a PreemptionConfig.
     """
-    spec, found = queue.spec, []
+    spec, fields = queue.spec, []
     if (spec.admission_scope or {}).get("admissionMode") == USAGE_BASED and not by_usage:
-        found.append("spec.admissionScope (without the setting admissionFairSharing.usageHalfLifeTime)")
+        fields.append("spec.admissionScope (without the setting admissionFairSharing.usageHalfLifeTime)")
     if spec.concurrent_admission_policy is not None:
-        found.append("spec.concurrentAdmissionPolicy")
+        fields.append("spec.concurrentAdmissionPolicy")
     if PREEMPTION_CONFIG in queue.metadata.annotations:
-        found.append(
+        fields.append(
             f"the annotation {PREEMPTION_CONFIG} (spec.preemption decides, also where only the place is missing)"
         )
-    return found + _unreadable(moves.of_queue(queue.metadata.annotations))
+    return fields + _unreadable(moves.of_queue(queue.metadata.annotations))
 
 
 def of_workload(workload: Workload) -> list[str]:
@@ -47,13 +47,13 @@ def of_local_queue(queue: LocalQueue, *, by_usage: bool = False, opted_in: bool 
     """
     sharing = queue.spec.fair_sharing
     without = "spec.fairSharing (the ClusterQueue does not admit by past usage)"
-    found = [without] if sharing is not None and sharing.weight is not None and not by_usage else []
+    fields = [without] if sharing is not None and sharing.weight is not None and not by_usage else []
     if queue.metadata.name == DEFAULT_QUEUE and not opted_in:
-        found.append(
+        fields.append(
             f'the name "{DEFAULT_QUEUE}" (jobs without a queue name get this queue only in a namespace with the label '
             f"{MANAGED_NAMESPACE}=true)"
         )
-    return found + _unreadable(moves.of_class(queue.metadata.annotations))
+    return fields + _unreadable(moves.of_class(queue.metadata.annotations))
 
 
 def noted(

@@ -194,8 +194,8 @@ def is_orphan(workload: Workload) -> bool:
 def job_owner(job: Job) -> OwnerReference | None:
     """Returns the owner reference of the job's own controller, or None."""
     references: list[dict[str, Any]] = (job.get("metadata") or {}).get("ownerReferences") or []
-    found = next((reference for reference in references if reference.get("controller")), None)
-    return OwnerReference.from_wire(found) if found else None
+    controller = next((reference for reference in references if reference.get("controller")), None)
+    return OwnerReference.from_wire(controller) if controller else None
 
 
 def key_of(job: Job) -> str:

@@ -162,8 +162,8 @@ class ClusterView:
 
     def namespace_matches(self, queue: ClusterQueue, namespace: str | None) -> bool:
         """Reports whether the queue accepts workloads of the namespace."""
-        found = self.namespaces.objects.get(namespace or "")
-        return matches(queue.spec.namespace_selector, found.metadata.labels if found else {})
+        stored = self.namespaces.objects.get(namespace or "")
+        return matches(queue.spec.namespace_selector, stored.metadata.labels if stored else {})
 
     def context(
         self, workload: Workload, validation_error: str | None = None, decided: str | None = None

@@ -373,9 +373,9 @@ class Feed:
 
     def _count_outside(self, queue: str) -> None:
         """Counts the pods anew that no Workload counts, if this is the queue of an elastic quota."""
-        found = self._views.cluster_queues.objects.get(queue)
-        namespace = "" if found is None else found.metadata.labels.get(ELASTIC_QUOTA_LABEL, "")
-        if found is not None and queue == cluster_queue_name(namespace):
+        cluster_queue = self._views.cluster_queues.objects.get(queue)
+        namespace = "" if cluster_queue is None else cluster_queue.metadata.labels.get(ELASTIC_QUOTA_LABEL, "")
+        if cluster_queue is not None and queue == cluster_queue_name(namespace):
             self._views.outside.count_again(namespace)
 
     # ---- workloads
@@ -439,7 +439,7 @@ class Feed:
         self._set_error(key, None)
         self._lingering.discard(key)
         pods = self._state.ledger.allocations.pods_of(key)
-        seen = [found for pod in sorted(pods) if (found := self._views.pods.objects.get(pod)) is not None]
+        seen = [bound for pod in sorted(pods) if (bound := self._views.pods.objects.get(pod)) is not None]
         self._slices.forget(key)
         self._apply(model.ObjectRemoved(model.RemovedKind.WORKLOAD, key))
         self._name_payer(key)

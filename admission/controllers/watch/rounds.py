@@ -130,9 +130,9 @@ class Rounds:
         searches, self._searches = self._searches, {}
         for name, search in searches.items():
             with self._reported(f"search {name}"):
-                for found in search():
-                    if found is not None:
-                        keys[found] = None
+                for each in search():
+                    if each is not None:
+                        keys[each] = None
                     yield
         for key in keys:
             with self._reported(key):
@@ -152,11 +152,11 @@ class Rounds:
 def steps_over(objects: Mapping[str, T]) -> Iterator[tuple[str, T]]:
     """Yields the items that are there now and when their turn comes: objects come and go between two steps."""
     for key in tuple(objects):
-        if (found := objects.get(key)) is not None:
-            yield key, found
+        if (obj := objects.get(key)) is not None:
+            yield key, obj
 
 
 def _keys_where(objects: Mapping[str, T], concerned: Callable[[T], bool]) -> Iterator[str | None]:
     """Yields the keys of these objects, and None for each other."""
-    for key, found in steps_over(objects):
-        yield key if concerned(found) else None
+    for key, obj in steps_over(objects):
+        yield key if concerned(obj) else None

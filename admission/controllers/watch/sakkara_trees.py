@@ -98,10 +98,10 @@ class Trees:
 
     def labels_of(self, node: str) -> dict[str, str]:
         """Returns the node's level labels in all trees together."""
-        found: dict[str, str] = {}
+        labels: dict[str, str] = {}
         for tree in self._by_name.values():
-            found |= tree.labels_of(node)
-        return found
+            labels |= tree.labels_of(node)
+        return labels
 
     def object(self, key: str) -> ConfigMap | None:
         """Returns the ConfigMap as last seen, or None."""

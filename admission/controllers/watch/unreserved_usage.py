@@ -68,8 +68,8 @@ class UnreservedUsage:
             for key, workload in self._workloads.objects.items():
                 if key.partition("/")[0] == namespace:
                     self._reserve(key, workload)
-        found = self._reported[namespace] = self._sum(namespace)
-        return found
+        usage = self._reported[namespace] = self._sum(namespace)
+        return usage
 
     def forget(self, namespace: str) -> None:
         """Stops summing reservations of a namespace that has no elastic quota any more."""
@@ -130,12 +130,12 @@ class UnreservedUsage:
 def _shift(
     sums: defaultdict[str, Counter[str]], namespace: str, old: Mapping[str, int], new: Mapping[str, int]
 ) -> None:
-    found = sums[namespace]
-    found.subtract(old)
-    found.update(new)
-    for resource in [name for name, amount in found.items() if not amount]:
-        del found[resource]
-    if not found:
+    usage = sums[namespace]
+    usage.subtract(old)
+    usage.update(new)
+    for resource in [name for name, amount in usage.items() if not amount]:
+        del usage[resource]
+    if not usage:
         del sums[namespace]
 
 

@@ -79,8 +79,8 @@ class WorkloadConversion:
         """Completes the terms of moves by those of the LocalQueue and the WorkloadPriorityClass."""
         named = workload.spec.priority_class_ref
         name = named.name if named is not None and named.group == GROUP else ""
-        found = self._views.workload_priorities.objects.get(name)
-        given = [one.metadata.annotations for one in (local, found) if one is not None]
+        priority_class = self._views.workload_priorities.objects.get(name)
+        given = [one.metadata.annotations for one in (local, priority_class) if one is not None]
         terms = convert_moves.completed(converted.moves, given)
         return converted if terms is converted.moves else replace(converted, moves=terms)
 
@@ -96,8 +96,8 @@ class WorkloadConversion:
         return kept[1]
 
     def _limits(self, workload: Workload) -> list[Limit]:
-        found = self._views.limit_ranges.by_index(BY_NAMESPACE, workload.metadata.namespace or "")
-        return [limit for each in sorted(found, key=lambda each: each.metadata.name) for limit in each.spec.limits]
+        ranges = self._views.limit_ranges.by_index(BY_NAMESPACE, workload.metadata.namespace or "")
+        return [limit for each in sorted(ranges, key=lambda each: each.metadata.name) for limit in each.spec.limits]
 
     def _completed(self, workload: Workload) -> Workload:
         """Adds what the API server gives the pods. Unreadable fields are left to the conversion, which reports them."""

@@ -16,14 +16,14 @@ from api.workloads import Admission, PodSet, Workload
 def ignored_constraints(workload: Workload, admission: Admission, views: ClusterView) -> str:
     """Returns the ignored constraints in words; empty for none."""
     flavors = {given.name: sorted(set(given.flavors.values())) for given in admission.pod_set_assignments}
-    found = dict.fromkeys(
+    ignored = dict.fromkeys(
         f"the placement constraint is ignored: {problem}"
         for pod_set in workload.spec.pod_sets
         for constraint in _constraints(pod_set)
         for levels in _levels(flavors.get(pod_set.name, ()), views)
         if not constraint.hard and isinstance(problem := resolve(constraint.level, levels), str)
     )
-    return "; ".join(found)
+    return "; ".join(ignored)
 
 
 def _constraints(pod_set: PodSet) -> tuple[PlacementConstraint, ...]:

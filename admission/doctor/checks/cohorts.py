@@ -73,13 +73,13 @@ class _Member:
 def _trees(view: View) -> Mapping[str, Sequence[_Member]]:
     """Returns the ClusterQueues and Cohorts of each tree of cohorts, by the name of any of its cohorts."""
     roots: dict[str, str] = {}
-    found: defaultdict[str, list[_Member]] = defaultdict(list)
+    trees: defaultdict[str, list[_Member]] = defaultdict(list)
     above = [(str(own), queue) for queue in view.of(CLUSTER_QUEUES) if (own := spec_of(queue).get("cohortName"))]
     for cohort, each in (*above, *((name_of(cohort), cohort) for cohort in view.of(COHORTS))):
         if cohort not in roots:
             roots[cohort] = _root(view, cohort)
-        found[roots[cohort]].append(_Member(each, list(_quotas(each)), _usage(each, "borrowed")))
-    return {cohort: found[root] for cohort, root in roots.items()}
+        trees[roots[cohort]].append(_Member(each, list(_quotas(each)), _usage(each, "borrowed")))
+    return {cohort: trees[root] for cohort, root in roots.items()}
 
 
 def _starving(view: View) -> Iterator[Finding]:
@@ -123,8 +123,8 @@ def _without_any(view: View, queue: Obj, own: list[_Quota], members: Sequence[_M
 
 def _capacity(view: View, quota: _Quota) -> str:
     """Returns what the nodes of the quota's flavor have of its resource."""
-    found = allocatable(view.nodes_of.get(quota.flavor, ()))
-    return to_text(quota.resource, found.get(quota.resource, 0))
+    amounts = allocatable(view.nodes_of.get(quota.flavor, ()))
+    return to_text(quota.resource, amounts.get(quota.resource, 0))
 
 
 def _without_its_own(view: View, queue: Obj, own: list[_Quota], members: Sequence[_Member]) -> Iterator[Finding]:
@@ -145,11 +145,11 @@ def _without_its_own(view: View, queue: Obj, own: list[_Quota], members: Sequenc
 
 
 def _usage(queue: Obj, key: str) -> dict[tuple[str, str], int]:
-    found = {}
+    usage = {}
     for flavor in status_of(queue).get("flavorsReservation") or ():
         for one in flavor.get("resources") or ():
-            found[str(flavor.get("name")), str(one.get("name"))] = _amount(one, key) or 0
-    return found
+            usage[str(flavor.get("name")), str(one.get("name"))] = _amount(one, key) or 0
+    return usage
 
 
 def _patch(view: View, obj: Obj, change: list[dict[str, str]]) -> str:

@@ -53,13 +53,13 @@ def _schema(version: Obj) -> Any:
 
 def _fields(schema: Any, above: str = "", depth: int = 0) -> set[str]:
     """Returns the paths of all fields, `[]` for items of lists."""
-    found: set[str] = set()
+    paths: set[str] = set()
     if not isinstance(schema, dict) or depth > _DEEPEST:
-        return found
+        return paths
     for name, field in (schema.get("properties") or {}).items():
         path = f"{above}.{name}" if above else name
-        found |= {path} | _fields(field, path, depth + 1)
-    return found | _fields(schema.get("items"), f"{above}[]", depth + 1)
+        paths |= {path} | _fields(field, path, depth + 1)
+    return paths | _fields(schema.get("items"), f"{above}[]", depth + 1)
 
 
 _DEEPEST: Final = 32

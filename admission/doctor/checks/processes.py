@@ -25,8 +25,8 @@ def deployment(view: View, name: str) -> Obj | None:
 
 def is_down(view: View, name: str) -> bool:
     """Reports whether the Deployment exists and has no available replica."""
-    found = deployment(view, name)
-    return found is not None and not status_of(found).get("availableReplicas")
+    installed = deployment(view, name)
+    return installed is not None and not status_of(installed).get("availableReplicas")
 
 
 def restart(view: View, name: str) -> str:
@@ -37,14 +37,14 @@ def restart(view: View, name: str) -> str:
 def _deployments(view: View) -> Iterator[Finding]:
     installed = any(namespace_of(each) == view.namespace for each in view.of(DEPLOYMENTS))
     for name in (WEBHOOK, CONTROLLER, UNGATER):
-        found = deployment(view, name)
-        if found is None:
+        obj = deployment(view, name)
+        if obj is None:
             if installed:
                 file = str(view.expected.folder / "default")
                 command = view.command("apply", "--server-side", "--force-conflicts", "-k", file)
                 yield Finding(f"Deployment {name}", "is missing", command)
             continue
-        wanted, available = spec_of(found).get("replicas", 1), status_of(found).get("availableReplicas") or 0
+        wanted, available = spec_of(obj).get("replicas", 1), status_of(obj).get("availableReplicas") or 0
         if not wanted:
             scale = view.command("-n", view.namespace, "scale", f"deployment/{name}", "--replicas=2")
             yield Finding(f"Deployment {name}", "has 0 replicas", scale)

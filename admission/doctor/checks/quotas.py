@@ -125,10 +125,10 @@ def _place(flavor: Mapping[str, Any], resource: str) -> int | None:
 
 def _by_flavor(view: View) -> Iterator[tuple[str, str, int, Sequence[Quota]]]:
     """Yields each flavor and resource of which its nodes have some, how much that is, and the quotas of it."""
-    found: defaultdict[tuple[str, str], list[Quota]] = defaultdict(list)
+    quotas_of: defaultdict[tuple[str, str], list[Quota]] = defaultdict(list)
     for quota in _quotas(view):
-        found[quota.flavor, quota.resource].append(quota)
-    for (flavor, resource), quotas in sorted(found.items(), key=lambda row: row[0]):
+        quotas_of[quota.flavor, quota.resource].append(quota)
+    for (flavor, resource), quotas in sorted(quotas_of.items(), key=lambda row: row[0]):
         total = expected_amounts(view.nodes_of[flavor]).get(resource, 0)
         if total:
             yield flavor, resource, total, quotas

@@ -62,9 +62,9 @@ def _text(view: View, pod: Mapping[str, Any]) -> tuple[str, str]:
     """Returns the name of the ConfigMap that the pod mounts, and the file in it; empty if there is none."""
     for volume in pod.get("volumes") or ():
         name = (volume.get("configMap") or {}).get("name")
-        found = view.named(CONFIG_MAPS, str(name), view.namespace) if name else None
-        if found is not None and _FILE in (found.get("data") or {}):
-            return str(name), str(found["data"][_FILE])
+        config_map = view.named(CONFIG_MAPS, str(name), view.namespace) if name else None
+        if config_map is not None and _FILE in (config_map.get("data") or {}):
+            return str(name), str(config_map["data"][_FILE])
     return "", ""
 
 
@@ -120,8 +120,8 @@ def _mending(view: View, bad: ValidationError | InvalidObject) -> str:
     commands = []
     if in_file:
         body = {"data": {_FILE: less}}
-        found = view.named(CONFIG_MAPS, name, view.namespace) or {}
-        if version := (found.get("metadata") or {}).get("resourceVersion"):
+        config_map = view.named(CONFIG_MAPS, name, view.namespace) or {}
+        if version := (config_map.get("metadata") or {}).get("resourceVersion"):
             body["metadata"] = {"resourceVersion": str(version)}
         words = ("patch", "configmap", name, "--type=merge", "-p", json.dumps(body))
         commands.append(view.command("-n", view.namespace, *words))

@@ -163,10 +163,10 @@ def _fault(bundle: Any, now: float) -> str | None:
     if not bundle:
         return "has no CA bundle, so the API server trusts no certificate of the webhook"
     try:
-        found = x509.load_pem_x509_certificates(base64.b64decode(str(bundle)))
+        certificates = x509.load_pem_x509_certificates(base64.b64decode(str(bundle)))
     except (ValueError, binascii.Error):
         return "has a CA bundle that holds no certificate"
-    end = max(certificate.not_valid_after_utc for certificate in found)
+    end = max(certificate.not_valid_after_utc for certificate in certificates)
     if (left := (end - datetime.fromtimestamp(now, UTC)).total_seconds()) < _SOON:
         return f"its CA {'expired' if left < 0 else 'expires'} on {end:%Y-%m-%d} and was not renewed"
     return None

@@ -63,20 +63,20 @@ class DeclaredJob:
 
     def entries(self, job: Job, expressions: JobExpressions | None = None) -> list[DeclaredPodSet]:
         """Returns the declarations of the job's pod sets, in order. Raises InvalidObject."""
-        found: list[DeclaredPodSet] = []
+        pod_sets: list[DeclaredPodSet] = []
         expressions = expressions or JobExpressions(job)
         for rule in self.spec.pod_sets:
-            before = len(found)
+            before = len(pod_sets)
             if not expressions.holds(rule.when):
                 continue
             function = FUNCTIONS.get(rule.function or "")
             for entry in entries_of(job, rule) if function is None else function.pod_sets(job, rule):
-                found.append(entry)
-                if len(found) > MAX_POD_SETS:
+                pod_sets.append(entry)
+                if len(pod_sets) > MAX_POD_SETS:
                     raise InvalidObject(
-                        written(entry.at[:-1]), len(found), f"at most {MAX_POD_SETS} pod sets", _name(job)
+                        written(entry.at[:-1]), len(pod_sets), f"at most {MAX_POD_SETS} pod sets", _name(job)
                     )
-            if len(found) == before and not rule.optional:
+            if len(pod_sets) == before and not rule.optional:
                 at = (rule.each or "").partition("[")[0].partition("{")[0]
                 fault = (
                     f"must have at least one of {', '.join(rule.order)}"
@@ -84,25 +84,25 @@ class DeclaredJob:
                     else "must have at least one entry"
                 )
                 raise InvalidObject(at, value_at(job, fields(at)), fault, _name(job))
-        names = [entry.name for entry in found]
-        for entry in found:
+        names = [entry.name for entry in pod_sets]
+        for entry in pod_sets:
             if not _NAME.match(entry.name):
                 allowed = "must be the name of a pod set: at most 63 small letters, digits and dashes"
                 raise InvalidObject(written(entry.at), entry.name, allowed, _name(job))
             if names.count(entry.name) > 1:
                 raise InvalidObject(written(entry.at), entry.name, "must be the only pod set of that name", _name(job))
-        return found
+        return pod_sets
 
     def template(self, job: Job, entry: DeclaredPodSet) -> Mapping[str, Any]:
         """Returns the pod set's template. Raises InvalidObject."""
-        found = value_at(job, entry.template_at) if entry.template is None else entry.template
-        if found is None and entry.rule.default_template is not None:
-            found = _default(job, entry.rule.default_template)
-        found = checked_template(found, entry.template_at, _name(job))
+        template = value_at(job, entry.template_at) if entry.template is None else entry.template
+        if template is None and entry.rule.default_template is not None:
+            template = _default(job, entry.rule.default_template)
+        template = checked_template(template, entry.template_at, _name(job))
         if self.spec.write_back is not None:
-            added = writeback.with_additions(job, entry, self.spec.write_back, found)
-            found = checked_template(added, entry.template_at, _name(job))
-        return found
+            added = writeback.with_additions(job, entry, self.spec.write_back, template)
+            template = checked_template(added, entry.template_at, _name(job))
+        return template
 
     def pods_of(self, job: Job, entry: DeclaredPodSet) -> int:
         """Returns the pod set's number of pods. Raises InvalidObject."""
@@ -115,15 +115,15 @@ class DeclaredJob:
             return own
         for kind, part in PARTS.of(self.resource, job):
             if isinstance(kind, DeclaredJob) and not kind.is_suspended(part):
-                for found in kind.entries(part):
-                    if found.name == entry.name:
-                        return replace(own, pods=kind.pods_of(part, found))
+                for declared in kind.entries(part):
+                    if declared.name == entry.name:
+                        return replace(own, pods=kind.pods_of(part, declared))
         return own
 
     def least_counts(self, job: Job) -> Mapping[str, int]:
         """See ElasticKind."""
-        found = {entry.name: self._count_of(job, entry).least for entry in self.entries(job)}
-        return {name: least for name, least in found.items() if least is not None}
+        least_of = {entry.name: self._count_of(job, entry).least for entry in self.entries(job)}
+        return {name: least for name, least in least_of.items() if least is not None}
 
     @property
     def counts_parts(self) -> bool:
@@ -150,7 +150,7 @@ class DeclaredJob:
 
     def _pod_set(self, job: Job, entry: DeclaredPodSet, expressions: JobExpressions, topology: bool) -> PodSet:
         template = self._template_with_sidecars(job, entry, expressions)
-        found: dict[str, Any] = {"name": entry.name, "template": template, "count": self.pods_of(job, entry)}
+        fields_of: dict[str, Any] = {"name": entry.name, "template": template, "count": self.pods_of(job, entry)}
         if topology:
             groups = entry.rule.sub_groups
             order: dict[str, Any] = {
@@ -158,12 +158,12 @@ class DeclaredJob:
                 "sub_group_index_label": entry.rule.sub_group_label,
                 "sub_group_count": None if groups is None else number_of(job, entry, groups),
             }
-            found["topology_request"] = topology_request(
+            fields_of["topology_request"] = topology_request(
                 template["metadata"].get("annotations"),
                 job_annotations=(job.get("metadata") or {}).get("annotations"),
                 **{**order, **entry.topology},
             )
-        return PodSet(**found)
+        return PodSet(**fields_of)
 
     def _template_with_sidecars(self, job: Job, entry: DeclaredPodSet, expressions: JobExpressions) -> dict[str, Any]:
         """Returns the template with the containers that the kind's own controller injects. Raises InvalidObject."""
@@ -185,7 +185,7 @@ class DeclaredJob:
 
     def reference(self, job: Job) -> tuple[Resource, str] | None:
         """See SelectiveJob."""
-        return next((found for each in self.functions if (found := each.reference(job)) is not None), None)
+        return next((reference for each in self.functions if (reference := each.reference(job)) is not None), None)
 
     # ---- state
 
@@ -210,8 +210,8 @@ class DeclaredJob:
     def _message(self, job: Job, test: Test) -> str:
         if self.spec.status.message is not None:
             return str(value_at(job, fields(self.spec.status.message)) or "")
-        found = condition(job, test.condition) if test.condition else None
-        return str((found or {}).get("message") or "")
+        of_kind = condition(job, test.condition) if test.condition else None
+        return str((of_kind or {}).get("message") or "")
 
     def pods_ready(self, job: Job) -> bool:
         """See JobIntegration."""
@@ -368,6 +368,6 @@ def _default(job: Job, rule: DefaultTemplate) -> dict[str, Any]:
 
 
 def _container(job: Job, sidecar: Sidecar) -> dict[str, Any]:
-    found = value_at(job, fields(sidecar.resources)) if sidecar.resources else None
-    resources = found if isinstance(found, Mapping) and found else {"requests": sidecar.requests}
+    requests = value_at(job, fields(sidecar.resources)) if sidecar.resources else None
+    resources = requests if isinstance(requests, Mapping) and requests else {"requests": sidecar.requests}
     return {"name": sidecar.name, "resources": dict(resources)}

@@ -81,11 +81,11 @@ def _walk(
     below = value_at(job, at)
     if below is None:
         return
-    found: Iterator[tuple[int | str, str]] | list[tuple[int | str, str]]
-    found = (
+    items: Iterator[tuple[int | str, str]] | list[tuple[int | str, str]]
+    items = (
         _listed(job, rule, at, below) if step.endswith("[]") else [(key, key) for key in _keys(job, rule, at, below)]
     )
-    for number, (key, name) in enumerate(found):
+    for number, (key, name) in enumerate(items):
         inner = (*at, key) if rest else around_at
         yield from _walk(job, rule, rest, (*at, key), (*names, name), inner, number)
 
@@ -155,14 +155,14 @@ def _bound(job: Job, entry: DeclaredPodSet, path: str | None) -> tuple[str, int 
     """Returns the path of a bound, for messages, and its number if the job sets one."""
     if path is None:
         return "", None
-    where, found = _found(job, entry, path)
-    return where, None if found is None else _whole(job, where, found)
+    where, value = _found(job, entry, path)
+    return where, None if value is None else _whole(job, where, value)
 
 
 def number_of(job: Job, entry: DeclaredPodSet, factor: Factor) -> int:
     """Returns one factor of the pod count. Raises InvalidObject."""
-    where, found = _found(job, entry, factor.path)
-    number = factor.default if found is None else _whole(job, where, found)
+    where, value = _found(job, entry, factor.path)
+    number = factor.default if value is None else _whole(job, where, value)
     return number if factor.least is None else max(number, factor.least)
 
 

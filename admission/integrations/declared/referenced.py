@@ -47,14 +47,14 @@ def keep_referenced(
 
     With `keep_stored`, objects stored earlier stay unless one of `objects` has the same key.
     """
-    found: dict[tuple[str, str], dict[str, Mapping[str, Any]]] = {}
+    by_kind: dict[tuple[str, str], dict[str, Mapping[str, Any]]] = {}
     for obj in objects:
         given = obj.get("metadata")
         meta = given if isinstance(given, Mapping) else {}
         kind = str(obj.get("apiVersion") or "").rpartition("/")[0], str(obj.get("kind") or "")
-        found.setdefault(kind, {})[object_key(meta.get("namespace"), str(meta.get("name") or ""))] = obj
+        by_kind.setdefault(kind, {})[object_key(meta.get("namespace"), str(meta.get("name") or ""))] = obj
     for resource in resources:
-        objects_of_kind = found.get((resource.group, resource.kind), {})
+        objects_of_kind = by_kind.get((resource.group, resource.kind), {})
         if resource.namespaced:
             objects_of_kind = {key if "/" in key else f"default/{key}": obj for key, obj in objects_of_kind.items()}
         before = REFERENCED.kept(resource) if keep_stored else {}

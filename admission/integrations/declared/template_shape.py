@@ -23,24 +23,24 @@ def checked_template(template: Any, at: Location, job: str) -> Mapping[str, Any]
     """Returns the template if what a start adds to can be read; `at` is its path in the job. Raises InvalidObject."""
     if not isinstance(template, Mapping):
         raise InvalidObject(written(at), template, "must be a pod template", job)
-    for below, found, allowed in _faults(template):
-        raise InvalidObject(written((*at, *below)), found, allowed, job)
+    for below, value, allowed in _faults(template):
+        raise InvalidObject(written((*at, *below)), value, allowed, job)
     return template
 
 
 def _faults(template: Mapping[str, Any]) -> Iterator[tuple[Location, Any, str]]:
     for below in _MAPS:
-        found = value_at(template, below)
-        if found is not None and not isinstance(found, Mapping):
-            yield below, found, "must be a map"
+        value = value_at(template, below)
+        if value is not None and not isinstance(value, Mapping):
+            yield below, value, "must be a map"
     for below in _OF_TEXTS:
-        for key, found in (value_at(template, below) or {}).items():
-            if not isinstance(found, str):
-                yield (*below, key), found, "must be a text"
+        for key, value in (value_at(template, below) or {}).items():
+            if not isinstance(value, str):
+                yield (*below, key), value, "must be a text"
     for below in _LISTS:
-        found = value_at(template, below)
-        if found is not None and not (isinstance(found, list) and all(isinstance(one, Mapping) for one in found)):
-            yield below, found, "must be a list of maps"
+        value = value_at(template, below)
+        if value is not None and not (isinstance(value, list) and all(isinstance(one, Mapping) for one in value)):
+            yield below, value, "must be a list of maps"
 
 
 def check_pod_spec(template: Mapping[str, Any], at: Location, job: str) -> None:
@@ -53,5 +53,5 @@ def check_pod_spec(template: Mapping[str, Any], at: Location, job: str) -> None:
         what, _, place = str(bad).partition(" - at `$")
         place = place.rstrip("`")
         steps = tuple(int(step) if step.isdigit() else step for step in _STEP.findall(place))
-        found = value_at(template.get("spec"), steps)
-        raise InvalidObject(f"{written((*at, 'spec'))}{place}", found, what.replace("`", "'"), job) from None
+        value = value_at(template.get("spec"), steps)
+        raise InvalidObject(f"{written((*at, 'spec'))}{place}", value, what.replace("`", "'"), job) from None

@@ -23,16 +23,16 @@ Template = Mapping[str, Any]
 
 def with_additions(job: Job, entry: DeclaredPodSet, rule: WriteBack, template: Template) -> Template:
     """Returns the template with the list's additions merged in; unreadable additions are ignored."""
-    found = _template_in_list(job, entry, rule)
-    if not found:
+    in_list = _template_in_list(job, entry, rule)
+    if not in_list:
         return template
     parts = {part: dict(template.get(part) or {}) for part in ("metadata", "spec")}
     for part, key in (("metadata", "labels"), ("metadata", "annotations"), ("spec", "nodeSelector")):
-        added = value_at(found, (part, key))
+        added = value_at(in_list, (part, key))
         if isinstance(added, Mapping) and added:
             parts[part][key] = {**(parts[part].get(key) or {}), **added}
     for key in ("tolerations", "schedulingGates"):
-        added = value_at(found, ("spec", key))
+        added = value_at(in_list, ("spec", key))
         if isinstance(added, list) and added:
             present = list(parts["spec"].get(key) or ())
             parts["spec"][key] = [*present, *(one for one in added if one not in present)]
@@ -81,8 +81,8 @@ def _list(job: Job, entry: DeclaredPodSet, rule: WriteBack) -> tuple[Location, l
         if path.startswith(FROM_AROUND)
         else fields(path.removeprefix("$."))
     )
-    found = value_at(job, at)
-    return at, found if isinstance(found, list) else []
+    items = value_at(job, at)
+    return at, items if isinstance(items, list) else []
 
 
 def _position(entries: list[Any], known_by: Mapping[str, str]) -> int | None:
@@ -95,18 +95,18 @@ def _position(entries: list[Any], known_by: Mapping[str, str]) -> int | None:
 def _template_in_list(job: Job, entry: DeclaredPodSet, rule: WriteBack) -> Template | None:
     _, entries = _list(job, entry, rule)
     if rule.entry is None:
-        found = entries[entry.position] if entry.position < len(entries) else None
-        if not isinstance(found, Mapping):
+        template = entries[entry.position] if entry.position < len(entries) else None
+        if not isinstance(template, Mapping):
             return None
         return {
-            "metadata": {key: found.get(key) for key in ("labels", "annotations")},
-            "spec": {key: found.get(key) for key in ("nodeSelector", "tolerations", "schedulingGates")},
+            "metadata": {key: template.get(key) for key in ("labels", "annotations")},
+            "spec": {key: template.get(key) for key in ("nodeSelector", "tolerations", "schedulingGates")},
         }
     number = _position(entries, rule.entry)
     items = None if number is None else value_at(entries[number], fields(rule.items or ""))
     item = next((one for one in items or () if isinstance(one, Mapping) and one.get("name") == entry.name), None)
-    found = value_at(item, fields(rule.template or ""))
-    return found if isinstance(found, Mapping) else None
+    template = value_at(item, fields(rule.template or ""))
+    return template if isinstance(template, Mapping) else None
 
 
 def _with_whole_lists(added: dict[str, Any], started: Template) -> dict[str, Any]:

@@ -205,8 +205,8 @@ def field_of(metadata: Metadata, field: str) -> tuple[str, str]:
     """
     name = next(((part, key) for (part, key), _ in _fields(metadata, _NAMES)), _NAMES[1])
     table = {"name": _NAMES, "minimum": _MINIMUMS, "groups": _GROUPS, "policy": _POLICIES}[field]
-    found = next(((part, key) for (part, key), _ in _fields(metadata, table)), None)
-    return found or next((each for each in table if each[0] == name[0]), table[0])
+    first = next(((part, key) for (part, key), _ in _fields(metadata, table)), None)
+    return first or next((each for each in table if each[0] == name[0]), table[0])
 
 
 def changed_fields(before: Metadata, after: Metadata) -> list[tuple[str, str, str]]:
@@ -240,7 +240,7 @@ def _default_policy(name: _Field) -> MatchPolicy:
 
 def _groups(own: str, fields: Iterable[_Field]) -> tuple[tuple[str, ...], list[InvalidGangField]]:
     """Returns the sorted gang group, including the gang itself; empty if the gang would be its only member."""
-    found: tuple[str, ...] = ()
+    gangs: tuple[str, ...] = ()
     faults: list[InvalidGangField] = []
     for each in fields:
         listed = _read_list(each[1])
@@ -249,8 +249,8 @@ def _groups(own: str, fields: Iterable[_Field]) -> tuple[tuple[str, ...], list[I
         elif len(listed) > MOST_GANGS:
             faults.append(_fault(each, f"at most {MOST_GANGS} gangs"))
         else:
-            found = found or tuple(sorted({own, *listed}))
-    return (found if len(found) > 1 else ()), faults
+            gangs = gangs or tuple(sorted({own, *listed}))
+    return (gangs if len(gangs) > 1 else ()), faults
 
 
 def _read_list(text: str) -> list[str] | None:

@@ -44,11 +44,11 @@ def placement_of(annotations: Annotations) -> dict[str, str]:
 
 def effective(own: Annotations, group: Annotations) -> dict[str, str]:
     """Returns a pod's annotations, completed block by block with those of its PodGroup."""
-    found = dict(own)
+    merged = dict(own)
     for block in _BLOCKS:
         if not any(key in own for key in block):
-            found.update({key: group[key] for key in block if key in group})
-    return found
+            merged.update({key: group[key] for key in block if key in group})
+    return merged
 
 
 def check_likeness(pods: Iterable[QueuedPod], gang: str) -> None:

@@ -80,14 +80,14 @@ def _sorted(mapping: Mapping[str, Any] | None) -> dict[str, Any] | None:
 
 
 def _containers(containers: Iterable[Mapping[str, Any]] | None) -> list[dict[str, Any]] | None:
-    found = [
+    kept = [
         {
             "ports": one.get("ports"),
             "resources": {"requests": _sorted((one.get("resources") or {}).get("requests"))},
         }
         for one in containers or ()
     ]
-    return found or None
+    return kept or None
 
 
 def keys_of_terms(spec: Mapping[str, Any]) -> frozenset[str]:

@@ -69,8 +69,8 @@ class PodUnit:
     def as_job(self) -> dict[str, Any]:
         """Returns the first member in the form of a job that owns a Workload."""
         meta = self.first.metadata
-        found = {"name": meta.name, "namespace": meta.namespace, "uid": meta.uid}
-        return {"metadata": {**found, "labels": self.first.labels, "annotations": self.first.annotations}}
+        identity = {"name": meta.name, "namespace": meta.namespace, "uid": meta.uid}
+        return {"metadata": {**identity, "labels": self.first.labels, "annotations": self.first.annotations}}
 
     # ---- shape
 

@@ -78,8 +78,8 @@ class LeaderWorkerSet:
 
 def leader_template(obj: Mapping[str, Any]) -> Mapping[str, Any] | None:
     """Returns the leaders' pod template, or None if leaders use the workers' template."""
-    found: Mapping[str, Any] | None = _templates(obj).get("leaderTemplate")
-    return found
+    template: Mapping[str, Any] | None = _templates(obj).get("leaderTemplate")
+    return template
 
 
 def worker_template(obj: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -93,22 +93,22 @@ class ScaledSet:
     def replicas(self, obj: Mapping[str, Any]) -> int:
         """Returns the number of pods that the object asks for. Raises InvalidObject."""
         factor = self.scale.replicas
-        found = value_at(obj, fields(factor.path))
-        number = factor.default if found is None else _whole(factor.path, found, obj)
+        value = value_at(obj, fields(factor.path))
+        number = factor.default if value is None else _whole(factor.path, value, obj)
         return number if factor.least is None else max(number, factor.least)
 
     def template(self, obj: Mapping[str, Any]) -> Mapping[str, Any]:
         """Returns the object's pod template. Raises InvalidObject."""
-        found = value_at(obj, self.template_at)
-        if not isinstance(found, Mapping):
-            raise InvalidObject(self.scale.template or "", found, "must be a pod template", _name(obj))
-        return found
+        template = value_at(obj, self.template_at)
+        if not isinstance(template, Mapping):
+            raise InvalidObject(self.scale.template or "", template, "must be a pod template", _name(obj))
+        return template
 
     def selector(self, obj: Mapping[str, Any]) -> Mapping[str, Any] | None:
         """Returns the selector of the object's pods, or None if it does not state one. Raises InvalidObject."""
         path = self.scale.selector
-        found = value_at(obj, fields(path)) if path else None
-        return None if path is None or found in (None, "") else parse_selector(found, path, _name(obj))
+        text = value_at(obj, fields(path)) if path else None
+        return None if path is None or text in (None, "") else parse_selector(text, path, _name(obj))
 
     def pod_fault(self, pod: Mapping[str, Any], obj: Mapping[str, Any]) -> str:
         """Returns why the pod does not belong to the object, or an empty string; the controller reports unreadable
@@ -123,8 +123,8 @@ class ScaledSet:
     def least(self, obj: Mapping[str, Any]) -> int | None:
         """Returns the number of pods with which an elastic object may start, or None. Raises InvalidObject."""
         path = self.scale.minimum
-        found = value_at(obj, fields(path)) if path and self.is_elastic(obj) else None
-        return None if path is None or found is None else max(1, _whole(path, found, obj))
+        value = value_at(obj, fields(path)) if path and self.is_elastic(obj) else None
+        return None if path is None or value is None else max(1, _whole(path, value, obj))
 
     def _workload(self, obj: Mapping[str, Any], short: bool) -> str:
         meta = obj["metadata"]

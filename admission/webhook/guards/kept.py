@@ -52,14 +52,14 @@ def _whole_fields(job: Job, resource: Resource) -> dict[Location, str]:
     if not isinstance(adapter, DeclaredJob):
         return {}
     back = adapter.spec.write_back
-    found: dict[Location, str] = (
+    paths: dict[Location, str] = (
         {} if back is None or back.list.startswith(FROM_AROUND) else {fields(back.list): _SETS[0]}
     )
     try:
         of_functions = [entry.at[:2] for entry in adapter.entries(job) if entry.rule.function]
     except InvalidObject:
         of_functions = []
-    return {**dict.fromkeys(of_functions, ""), **found}
+    return {**dict.fromkeys(of_functions, ""), **paths}
 
 
 def is_part_of(part: Any, whole: Any, key: str = "") -> bool:

@@ -34,10 +34,10 @@ _LABELS: Final = _METADATA.child("labels")
 
 def marks_of(obj: Obj) -> dict[str, str]:
     """Returns the identity that the labels and annotations of a pod or template state."""
-    found = {key: value for key, value in annotations_of(obj).items() if key in IDENTITY}
+    marks = {key: value for key, value in annotations_of(obj).items() if key in IDENTITY}
     if names.PODSET_LABEL in labels_of(obj):
-        found[names.PODSET_LABEL] = labels_of(obj)[names.PODSET_LABEL]
-    return found
+        marks[names.PODSET_LABEL] = labels_of(obj)[names.PODSET_LABEL]
+    return marks
 
 
 def is_marked(obj: Obj) -> bool:

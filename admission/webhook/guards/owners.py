@@ -140,16 +140,16 @@ class Owners:
 
         The list ends before an owner that does not exist, has another UID, or is of a kind that cannot be read.
         """
-        found: list[dict[str, Any]] = []
-        while len(found) < DEEPEST:
-            reference = next((o for o in _references(found[-1] if found else obj) if o.get("controller")), None)
+        above: list[dict[str, Any]] = []
+        while len(above) < DEEPEST:
+            reference = next((o for o in _references(above[-1] if above else obj) if o.get("controller")), None)
             if reference is None:
                 break
             owner = await self._read(_kind_of(reference), str(reference.get("name") or ""), namespace)
             if owner is None or (owner.get("metadata") or {}).get("uid") != reference.get("uid"):
                 break
-            found.append(owner)
-        return tuple(found)
+            above.append(owner)
+        return tuple(above)
 
     async def _read(self, kind: GroupKind, name: str, namespace: str) -> dict[str, Any] | None:
         adapter = KINDS.get(kind) or SCALED.get(kind)

@@ -94,5 +94,5 @@ def marked_by_hand(old: Obj, new: Obj, kind: ReviewedKind, rules: ReviewRules) -
         return
     before = {template.pod_set: marks_of(template.body) for template in kind.templates(dict(old))}
     for template in kind.templates(dict(new)):
-        if (found := marks_of(template.body)) and found != before.get(template.pod_set):
+        if (marks := marks_of(template.body)) and marks != before.get(template.pod_set):
             yield forbidden(template.path.child("metadata"), "a job that names no queue gets no marks of a Workload")

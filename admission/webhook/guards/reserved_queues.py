@@ -39,5 +39,5 @@ def is_queued_anyway(namespace: str, lookups: Lookups, rules: ReviewRules) -> bo
 
 
 def _is_managed_by_stowage(queue: str, namespace: str, lookups: Lookups) -> bool:
-    found = lookups.local_queues.get(object_key(namespace, queue))
-    return found is not None and names.GANG_MADE not in found.metadata.labels
+    local_queue = lookups.local_queues.get(object_key(namespace, queue))
+    return local_queue is not None and names.GANG_MADE not in local_queue.metadata.labels

@@ -45,8 +45,8 @@ def kind_of(adapter: DeclaredJob) -> ReviewedKind:
 
     def create(job: Job, templates: Sequence[Template], rules: ReviewRules) -> Errors:
         for depth in range(1, len(adapter.suspend)):
-            if (found := value_at(job, adapter.suspend[:depth])) is not None and not isinstance(found, Mapping):
-                return [invalid(_path(adapter.suspend[:depth]), found, "must be an object")]
+            if (parent := value_at(job, adapter.suspend[:depth])) is not None and not isinstance(parent, Mapping):
+                return [invalid(_path(adapter.suspend[:depth]), parent, "must be an object")]
         expressions = JobExpressions(job)
         try:
             for one in adapter.spec.requires:

@@ -65,14 +65,14 @@ class DeclaredRules:
 
     async def _write(self, resource: Resource, name: str) -> None:
         try:
-            found = await self._kube.get(resource, name)
+            configuration = await self._kube.get(resource, name)
         except NotFound:
             return
-        hooks = found.get("webhooks") or []
+        hooks = configuration.get("webhooks") or []
         wanted = [_with_rules(hook) for hook in hooks]
         if wanted == hooks:
             return
-        body = {"metadata": {"resourceVersion": found["metadata"]["resourceVersion"]}, "webhooks": wanted}
+        body = {"metadata": {"resourceVersion": configuration["metadata"]["resourceVersion"]}, "webhooks": wanted}
         await self._kube.patch(resource, name, body, kind=PatchKind.MERGE)
         log.info("webhook configurations cover the declared kinds", extra={"configuration": name})
 

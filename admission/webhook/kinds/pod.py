@@ -128,8 +128,8 @@ def _metadata(pod: Pod, part: str) -> dict[str, str]:
     metadata = pod.setdefault("metadata", {})
     if not metadata.get(part):
         metadata[part] = {}
-    found: dict[str, str] = metadata[part]
-    return found
+    mapping: dict[str, str] = metadata[part]
+    return mapping
 
 
 def _gate(pod: Pod, name: str) -> None:

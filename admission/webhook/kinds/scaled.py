@@ -110,8 +110,8 @@ def _template_of_object(obj: Job) -> Template:
 
 
 def _is_empty(adapter: ScaledSet, obj: Mapping[str, Any]) -> bool:
-    found = value_at(obj, fields(adapter.scale.replicas.path))
-    return bool(found == 0)
+    value = value_at(obj, fields(adapter.scale.replicas.path))
+    return bool(value == 0)
 
 
 # ---- pods
@@ -121,7 +121,7 @@ def adopt(pod: dict[str, Any], controllers: list[GroupKind]) -> None:
     """Marks a new pod with such an object as controller in place; removes these marks from other pods."""
     meta = pod.get("metadata") or {}
     annotations = meta.get("annotations") or {}
-    own = next((found for found in map(SCALED.get, controllers) if found is not None), None)
+    own = next((scaled_kind for scaled_kind in map(SCALED.get, controllers) if scaled_kind is not None), None)
     if own is None:
         known = SCALED.of_framework(annotations.get(names.POD_SUSPENDING_PARENT, ""))
         if names.SET_NAME in annotations and (known is None or not known.template_at):

@@ -86,12 +86,12 @@ def write_down(metadata: dict[str, Any], gang: PodGang | None) -> None:
 
 def validate_create(pod: Pod, namespace: str, lookups: Lookups) -> Errors:
     """Returns the errors of a new pod's gang, including differences to one existing pod of the gang."""
-    found = reading(pod, namespace)
-    if found.gang is None:
-        return [_error(fault) for fault in found.faults]
+    read = reading(pod, namespace)
+    if read.gang is None:
+        return [_error(fault) for fault in read.faults]
     # One pod is enough: each existing pod passed the same check. Checking all would take a gang of 10,000 half a minute.
-    first = _first_member(found.gang, namespace, lookups)
-    return [] if first is None else _gang_differences(pod, found.gang, first)
+    first = _first_member(read.gang, namespace, lookups)
+    return [] if first is None else _gang_differences(pod, read.gang, first)
 
 
 def _first_member(gang: PodGang, namespace: str, lookups: Lookups) -> GangPod | None:

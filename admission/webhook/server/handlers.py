@@ -125,13 +125,13 @@ class Handlers:
 
 def _facts(path: str, request: Request, reply: Mapping[str, Any]) -> dict[str, tracing.Value]:
     """Returns the attributes of a review's span. A name that the API server generates comes later."""
-    found: dict[str, tracing.Value] = {
+    facts: dict[str, tracing.Value] = {
         "k8s.namespace.name": request.namespace,
         "stowage.kind": endpoint_of(path, request).resource.kind,
         "stowage.name": request.name or str(request.new.get("metadata", {}).get("generateName", "")),
         "stowage.allowed": bool(reply["response"]["allowed"]),
     }
-    return {key: value for key, value in found.items() if value != ""}
+    return {key: value for key, value in facts.items() if value != ""}
 
 
 async def _each(pieces: list[bytes]) -> AsyncIterator[bytes]:

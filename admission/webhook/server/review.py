@@ -77,8 +77,8 @@ def busy(body: bytes | bytearray) -> Wire | None:
     Without it the user would wait for the API server's timeout and get an internal error. Returns None if the start of the
     body has no uid.
     """
-    found = _UID.search(body[:START])
-    if found is None:
+    match = _UID.search(body[:START])
+    if match is None:
         return None
     status = {
         "code": 429,
@@ -86,7 +86,7 @@ def busy(body: bytes | bytearray) -> Wire | None:
         "message": "the webhook of Stowage has too many large objects to check; try again",
         "details": {"retryAfterSeconds": 1},
     }
-    return _reply(found.group(1).decode(), allowed=False, status=status)
+    return _reply(match.group(1).decode(), allowed=False, status=status)
 
 
 def too_large(start: bytes, limit: str) -> Wire | None:

@@ -197,8 +197,8 @@ async def serving(
     """
     face = _Listener(handlers, limits or ServerLimits())
     try:
-        async with listening(face.connections, face.handle, lambda: tls.context, host, port) as found:
-            log.info("webhook listens", extra={"port": found.port})
-            yield found.port
+        async with listening(face.connections, face.handle, lambda: tls.context, host, port) as listening_at:
+            log.info("webhook listens", extra={"port": listening_at.port})
+            yield listening_at.port
     finally:
         face.close()

@@ -48,8 +48,8 @@ def answer(store: ObjectStorage, path: str) -> Obj | str | None:
 
 
 def _versions(store: ObjectStorage, group: str) -> list[str]:
-    found = {version: None for kind in store.kinds.values() if kind.group == group for version in kind.served}
-    return sorted(found, reverse=True) if group else []
+    versions = {version: None for kind in store.kinds.values() if kind.group == group for version in kind.served}
+    return sorted(versions, reverse=True) if group else []
 
 
 def _group(store: ObjectStorage, group: str) -> Obj:

@@ -168,13 +168,13 @@ class RestApi:
         query = request.query
         wanted = self._store.filter(target.kind, query.get("labelSelector", ""), query.get("fieldSelector", ""))
         options = await _delete_options(request)
-        found = list(self._store.table(target.kind).select(target.namespace, wanted))
-        for record in found:
+        records = list(self._store.table(target.kind).select(target.namespace, wanted))
+        for record in records:
             meta = record.obj["metadata"]
             if self._store.record(target.kind, record.key) is not None:
                 one = RequestTarget(target.kind, target.version, meta.get("namespace"), meta["name"])
                 await self._calls.delete(one, options, context)
-        return _raw(encode(target, found, {"resourceVersion": str(self._store.resource_version)}))
+        return _raw(encode(target, records, {"resourceVersion": str(self._store.resource_version)}))
 
     async def _act(self, request: web.Request, target: RequestTarget, context: Context) -> web.StreamResponse:
         if request.method != "POST":

@@ -88,5 +88,5 @@ def condition(obj: Obj, kind: str) -> Obj | None:
 
 
 def truthy(obj: Obj, kind: str) -> bool:
-    found = condition(obj, kind)
-    return found is not None and found.get("status") == "True"
+    of_kind = condition(obj, kind)
+    return of_kind is not None and of_kind.get("status") == "True"

@@ -74,12 +74,12 @@ def _priority(cluster: ClusterLookup, pod: Obj) -> None:
     """Applies the Priority plugin: sets the class's value, or raises status 403."""
     spec = pod["spec"]
     name = spec.get("priorityClassName")
-    found = cluster.find("scheduling.k8s.io", "priorityclasses", name) if name else None
-    if name and found is None:
+    priority_class = cluster.find("scheduling.k8s.io", "priorityclasses", name) if name else None
+    if name and priority_class is None:
         why = f"no PriorityClass with name {name} was found"
         raise forbidden(_PODS, pod["metadata"].get("name", ""), why)
-    spec.setdefault("priority", int(found.get("value", 0)) if found else 0)
-    spec.setdefault("preemptionPolicy", (found or {}).get("preemptionPolicy", "PreemptLowerPriority"))
+    spec.setdefault("priority", int(priority_class.get("value", 0)) if priority_class else 0)
+    spec.setdefault("preemptionPolicy", (priority_class or {}).get("preemptionPolicy", "PreemptLowerPriority"))
 
 
 def _runtime(cluster: ClusterLookup, pod: Obj) -> None:
@@ -87,13 +87,13 @@ def _runtime(cluster: ClusterLookup, pod: Obj) -> None:
     spec, name = pod["spec"], pod["spec"].get("runtimeClassName")
     if not name:
         return
-    found = cluster.find("node.k8s.io", "runtimeclasses", name)
-    if found is None:
+    runtime_class = cluster.find("node.k8s.io", "runtimeclasses", name)
+    if runtime_class is None:
         why = f'pod rejected: RuntimeClass "{name}" not found'
         raise forbidden(_PODS, pod["metadata"].get("name", ""), why)
-    if overhead := (found.get("overhead") or {}).get("podFixed"):
+    if overhead := (runtime_class.get("overhead") or {}).get("podFixed"):
         spec["overhead"] = overhead
-    scheduling, own = found.get("scheduling") or {}, spec.get("nodeSelector") or {}
+    scheduling, own = runtime_class.get("scheduling") or {}, spec.get("nodeSelector") or {}
     for key, value in (scheduling.get("nodeSelector") or {}).items():
         if own.setdefault(key, value) != value:
             why = f"conflict: runtimeClass.scheduling.nodeSelector[{key}] = {value}; pod.spec.nodeSelector[{key}] = {own[key]}"

@@ -145,13 +145,13 @@ def controller_ref(owner: Obj) -> Obj:
 def set_condition(status: Obj, kind: str, value: str, reason: str, message: str, now: str) -> bool:
     """Sets a condition in place and reports whether its status changed. A new condition that is False is not written."""
     conditions = status.setdefault("conditions", [])
-    found = next((item for item in conditions if item["type"] == kind), None)
-    if found is None and value == "False":
+    condition = next((item for item in conditions if item["type"] == kind), None)
+    if condition is None and value == "False":
         return False
-    if found is not None and found["status"] == value:
+    if condition is not None and condition["status"] == value:
         return False
-    if found is not None:
-        conditions.remove(found)
+    if condition is not None:
+        conditions.remove(condition)
     conditions.append({"type": kind, "status": value, "reason": reason, "message": message, "lastTransitionTime": now})
     return True
 

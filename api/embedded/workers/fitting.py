@@ -55,10 +55,10 @@ def named_nodes(pod: PodSpec) -> tuple[str, ...] | None:
     """Returns the nodes that all terms of required affinity name by matchFields, or None if they do not."""
     names: list[str] = []
     for term in _terms(pod):
-        found = next((field for field in term.match_fields if field.operator == "In"), None)
-        if found is None:
+        by_name = next((field for field in term.match_fields if field.operator == "In"), None)
+        if by_name is None:
             return None
-        names += found.values
+        names += by_name.values
     return tuple(names) if names else None
 
 

@@ -7,12 +7,12 @@ from collections.abc import Iterable
 
 def parse(text: str | None) -> set[int]:
     """Parses indexes such as `0-2,5`."""
-    found: set[int] = set()
+    indexes: set[int] = set()
     for part in (text or "").split(","):
         if part:
             first, _, last = part.partition("-")
-            found.update(range(int(first), int(last or first) + 1))
-    return found
+            indexes.update(range(int(first), int(last or first) + 1))
+    return indexes
 
 
 def text(indexes: Iterable[int]) -> str:

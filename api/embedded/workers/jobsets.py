@@ -52,8 +52,8 @@ class JobSetWorker(Worker):
 
     def _children(self, jobset: Obj, key: str) -> list[Obj]:
         uid = jobset["metadata"]["uid"]
-        found = [job for name in self._jobs.of(key) if (job := self.at(JOBS, name))]
-        return [job for job in found if (controller_of(job) or {}).get("uid") == uid]
+        jobs = [job for name in self._jobs.of(key) if (job := self.at(JOBS, name))]
+        return [job for job in jobs if (controller_of(job) or {}).get("uid") == uid]
 
     def _sync(self, jobset: Obj, status: Obj, jobs: list[Obj]) -> None:
         restarts = status.setdefault("restarts", 0)

@@ -125,11 +125,11 @@ class PodScheduler(Worker):
     def _wait(self, key: str, obj: Obj, message: str) -> None:
         self._waiting[key] = None
         status: Obj = {"conditions": [dict(item) for item in obj.get("status", {}).get("conditions") or ()]}
-        found = next((item for item in status["conditions"] if item["type"] == "PodScheduled"), None)
-        if found is not None and found.get("message") == message:
+        scheduled = next((item for item in status["conditions"] if item["type"] == "PodScheduled"), None)
+        if scheduled is not None and scheduled.get("message") == message:
             return
-        if found is not None:
-            status["conditions"].remove(found)
+        if scheduled is not None:
+            status["conditions"].remove(scheduled)
         condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": message}
         status["conditions"].append({**condition, "lastProbeTime": None, "lastTransitionTime": self.store.now()})
         namespace, _, name = key.partition("/")

@@ -45,7 +45,7 @@ def _refusal(pod: Obj, name: str) -> str:
 
 def _scheduled(pod: Obj, now: str) -> None:
     conditions = pod.setdefault("status", {}).setdefault("conditions", [])
-    found = condition(pod, "PodScheduled")
-    if found is not None:
-        conditions.remove(found)
+    scheduled = condition(pod, "PodScheduled")
+    if scheduled is not None:
+        conditions.remove(scheduled)
     conditions.append({"type": "PodScheduled", "status": "True", "lastProbeTime": None, "lastTransitionTime": now})

@@ -65,10 +65,10 @@ def _check_namespace(store: WriteStore, target: RequestTarget, name: str) -> Non
         return
     if not target.namespace:
         raise bad_request("an empty namespace may not be set during creation")
-    found = store.find("", "namespaces", target.namespace)
-    if found is None:
+    namespace = store.find("", "namespaces", target.namespace)
+    if namespace is None:
         raise not_found(_NAMESPACE, target.namespace)
-    if "deletionTimestamp" in found["metadata"]:
+    if "deletionTimestamp" in namespace["metadata"]:
         why = f"unable to create new content in namespace {target.namespace} because it is being terminated"
         ending = Cause(
             "NamespaceTerminating", f"namespace {target.namespace} is being terminated", "metadata.namespace"
@@ -154,12 +154,12 @@ def _admitted(
 
 
 def _existing(store: WriteStore, target: RequestTarget) -> StoredObject:
-    found = store.record(target.kind, target.key)
-    if found is None:
+    record = store.record(target.kind, target.key)
+    if record is None:
         raise not_found(target.kind, target.name or "")
     if target.subresource == "status" and not target.kind.status:
         raise no_such_path()
-    return found
+    return record
 
 
 def _store_change(

@@ -32,10 +32,10 @@ class OwnWrites:
 
     def delivered(self, key: str, version: str) -> None:
         """Observes the lag if the watch delivers the awaited version; forgets the write if the object is gone (no version)."""
-        found = self._waiting.get(key)
-        if found is None:
+        waiting = self._waiting.get(key)
+        if waiting is None:
             return
-        if found[0] == version:
-            self._lag.observe(max(0.0, self._clock.now() - found[1]))
-        if found[0] == version or not version:
+        if waiting[0] == version:
+            self._lag.observe(max(0.0, self._clock.now() - waiting[1]))
+        if waiting[0] == version or not version:
             del self._waiting[key]

@@ -70,8 +70,8 @@ def has_start(now: tuple[PodSet, ...], workload: Workload) -> bool:
 def _own(template: Mapping[str, Any]) -> set[tuple[str, Any]]:
     meta = template.get("metadata") or {}
     labels, annotations = meta.get("labels") or {}, meta.get("annotations") or {}
-    found = {(key, labels[key]) for key in OWN_LABELS & labels.keys()}
-    return found | {(key, annotations[key]) for key in OWN_ANNOTATIONS & annotations.keys()}
+    own = {(key, labels[key]) for key in OWN_LABELS & labels.keys()}
+    return own | {(key, annotations[key]) for key in OWN_ANNOTATIONS & annotations.keys()}
 
 
 def unfinished_start(running: tuple[PodSet, ...], infos: Sequence[PodSetInfo]) -> bool:

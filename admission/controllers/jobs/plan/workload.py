@@ -180,10 +180,10 @@ def resolved_priority(
 
 
 def _of_workload_class(name: str, context: JobContext) -> tuple[PriorityClassRef, int]:
-    found = context.workload_priority_classes.get(name)
-    if found is None:
+    priority_class = context.workload_priority_classes.get(name)
+    if priority_class is None:
         raise PriorityClassMissing("WorkloadPriorityClass", name)
-    return PriorityClassRef(group=names.GROUP, kind="WorkloadPriorityClass", name=name), found.value
+    return PriorityClassRef(group=names.GROUP, kind="WorkloadPriorityClass", name=name), priority_class.value
 
 
 def _of_pod_class(name: str, context: JobContext) -> tuple[PriorityClassRef | None, int]:
@@ -199,8 +199,8 @@ def _of_pod_class(name: str, context: JobContext) -> tuple[PriorityClassRef | No
 
 
 def _template_class(pod_sets: tuple[PodSet, ...]) -> str:
-    found = ((pod_set.template.get("spec") or {}).get("priorityClassName") for pod_set in pod_sets)
-    return next((name for name in found if name), "")
+    names = ((pod_set.template.get("spec") or {}).get("priorityClassName") for pod_set in pod_sets)
+    return next((name for name in names if name), "")
 
 
 def spec_patch(

@@ -181,8 +181,8 @@ class WorkloadPlanner:
 
     def _moving(self, workload: Workload) -> JobPlan:
         """Stops a job that has another place by now; once it is at rest the move is over, and the job starts as admitted."""
-        found = find_condition(workload.status.conditions, names.MOVING)
-        stop, at_rest = self.stopped(workload, found.message if found else "")
+        moving = find_condition(workload.status.conditions, names.MOVING)
+        stop, at_rest = self.stopped(workload, moving.message if moving else "")
         if not at_rest:
             return stop
         done = conditions.moved(workload.status, self.now, workload.metadata.generation)

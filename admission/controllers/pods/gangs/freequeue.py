@@ -132,10 +132,13 @@ class FreeQueueController:
         namespace, queue = split_key(key)
         if queue not in self._views.flavors.objects:
             await create_unless_present(self._kube, RESOURCE_FLAVORS, flavor(queue))
-        wanted, found = cluster_queue(queue, self._views.flavors.objects), self._views.cluster_queues.objects.get(queue)
-        if found is None:
+        wanted, stored = (
+            cluster_queue(queue, self._views.flavors.objects),
+            self._views.cluster_queues.objects.get(queue),
+        )
+        if stored is None:
             await create_unless_present(self._kube, CLUSTER_QUEUES, wanted)
-        elif GANG_MADE in found.metadata.labels and _flavors(found) != _flavors(wanted):
+        elif GANG_MADE in stored.metadata.labels and _flavors(stored) != _flavors(wanted):
             groups = wanted.to_wire()["spec"]["resourceGroups"]
             await self._kube.patch(CLUSTER_QUEUES, queue, {"spec": {"resourceGroups": groups}}, kind=PatchKind.MERGE)
         if namespace and key not in self._views.local_queues.objects:

@@ -227,11 +227,11 @@ class GangUnit(PodUnit):
         InvalidObject.
         """
         check_likeness(self.counting, self.group)
-        found = super().pod_sets(topology=topology)
+        pod_sets = super().pod_sets(topology=topology)
         if not topology:
-            return found
+            return pod_sets
         own = {pod.role: pod.annotations for pod in reversed(self.pods)}
-        return together(found, own, self.placement, object_key(self.namespace, self.group))
+        return together(pod_sets, own, self.placement, object_key(self.namespace, self.group))
 
     def _requested(self, pod: QueuedPod) -> Mapping[str, str]:
         return effective(pod.annotations, self.placement)

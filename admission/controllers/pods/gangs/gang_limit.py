@@ -65,10 +65,10 @@ class BindLimit:
 
         The record is written before any of the pods is released, so that a later leader does not miss a pod.
         """
-        found = bound_places(members, self._late_joiners)
-        if self._deadline(workload, unit) is None or found < unit.minimum or unit.finished() is not None:
+        bound = bound_places(members, self._late_joiners)
+        if self._deadline(workload, unit) is None or bound < unit.minimum or unit.finished() is not None:
             return None
-        text = f"{found} pods were bound, {unit.minimum} are needed: a member that is lost now ends none of the others"
+        text = f"{bound} pods were bound, {unit.minimum} are needed: a member that is lost now ends none of the others"
         generation, status = workload.metadata.generation, workload.status
         status = conditions.with_condition(
             status, names.GANG_BOUND, True, names.WorkloadStateReason.BOUND, text, self._now, generation

@@ -64,19 +64,19 @@ class PodGroups:
     def of(self, key: str) -> tuple[Resource, PodGroup] | None:
         """Returns the gang's PodGroup and its resource, or None if there is none that is readable."""
         for resource, informer in self._informers.items():
-            found = informer.objects.get(key)
-            if found is None:
+            group = informer.objects.get(key)
+            if group is None:
                 continue
             try:
-                return resource, PodGroup.from_wire(found)
+                return resource, PodGroup.from_wire(group)
             except ValidationError as bad:
                 log.warning("PodGroup not taken: %s", bad, extra={"pod_group": key})
         return None
 
     def terms(self, key: str, pods: Sequence[QueuedPod]) -> GangTerms:
         """Returns the gang's terms. Raises UnlikePods."""
-        found = self.of(key)
-        group = found[1] if found else None
+        kind_and_group = self.of(key)
+        group = kind_and_group[1] if kind_and_group else None
         described = self._sakkara.of(key) if self._sakkara else None
         terms = replace(terms_of(pods, group), stops=self.stops(key, group))
         return as_described(terms, pods, described, group)
@@ -102,8 +102,8 @@ class PodGroups:
         described = self._sakkara.of(key) if self._sakkara else None
         if described is not None:
             return described.read.group.size if described.read.group else None
-        found = self.of(key)
-        return found[1].spec.min_member if found else None
+        kind_and_group = self.of(key)
+        return kind_and_group[1].spec.min_member if kind_and_group else None
 
     def has(self, key: str) -> bool:
         """Reports whether the gang has a PodGroup, readable or not."""
@@ -173,9 +173,9 @@ class PodGroupController:
 
     async def reconcile(self, key: str) -> float | None:
         """Updates one PodGroup from its pods; returns the seconds until the next reconcile, or None."""
-        pods, found = self._pods.by_index(BY_GROUP, key), self._groups.of(key)
-        if not pods and found is not None:
-            return await self._without_pods(key, *found)
+        pods, kind_and_group = self._pods.by_index(BY_GROUP, key), self._groups.of(key)
+        if not pods and kind_and_group is not None:
+            return await self._without_pods(key, *kind_and_group)
         self._single.pop(key, None)
         if not pods or not is_gang(pods):
             return None
@@ -184,11 +184,11 @@ class PodGroupController:
         except UnlikePods as unlike:
             log.info("gang held up", extra={"gang": key, "why": str(unlike)})
             return None
-        if found is None:
+        if kind_and_group is None:
             await self._create(key, terms)
             return None
         held = held_members(pods, self._claim_problem)
-        await self._write_status(*found, pods, terms, held)
+        await self._write_status(*kind_and_group, pods, terms, held)
         return LOOK_AGAIN if looks_again(pods, held) else None
 
     async def _without_pods(self, key: str, resource: Resource, group: PodGroup) -> float | None:

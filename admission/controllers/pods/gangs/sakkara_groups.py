@@ -37,18 +37,20 @@ class SakkaraGroups:
 
     def config_map(self, key: str) -> ConfigMap | None:
         """Returns the ConfigMap in force for the group, or None."""
-        found: Iterable[ConfigMap] = self._maps.by_index(BY_GROUP, key)
-        return min(found, key=lambda described: described.metadata.name, default=None)
+        config_maps: Iterable[ConfigMap] = self._maps.by_index(BY_GROUP, key)
+        return min(config_maps, key=lambda described: described.metadata.name, default=None)
 
     def of(self, key: str) -> DescribedGroup | None:
         """Returns the description of the group, or None."""
-        found = self.config_map(key)
-        if found is None:
+        config_map = self.config_map(key)
+        if config_map is None:
             return None
-        meta = found.metadata
+        meta = config_map.metadata
         version = (meta.uid, meta.resource_version)
         if version not in self._read:  # queried for each pod of the group
-            self._read[version] = DescribedGroup(meta.name, meta.uid, read_group(meta.name, found.data, self._highest))
+            self._read[version] = DescribedGroup(
+                meta.name, meta.uid, read_group(meta.name, config_map.data, self._highest)
+            )
         return self._read[version]
 
     def object(self, key: str) -> ConfigMap | None:
@@ -57,14 +59,14 @@ class SakkaraGroups:
 
     def problem(self, key: str) -> str | None:
         """Describes what is wrong with the ConfigMap of that key, or returns None."""
-        found = self.object(key)
-        if found is None:
+        config_map = self.object(key)
+        if config_map is None:
             return None
-        holding = self.config_map(group_key(found))
-        if holding is not None and holding.metadata.name != found.metadata.name:
-            name = group_name(found.metadata.name, found.data)
+        holding = self.config_map(group_key(config_map))
+        if holding is not None and holding.metadata.name != config_map.metadata.name:
+            name = group_name(config_map.metadata.name, config_map.data)
             return f"data.{NAME}: {name!r}: ConfigMap {holding.metadata.name} describes the group of this name"
-        read = read_group(found.metadata.name, found.data, self._highest)
+        read = read_group(config_map.metadata.name, config_map.data, self._highest)
         return "; ".join(map(str, read.faults)) or None
 
     def add_handler(self, fn: Callable[[str], None]) -> None:

@@ -27,10 +27,10 @@ from api.workloads import PodSet
 
 def unit_of(unit: PodUnit, terms: GangTerms) -> GangUnit:
     """Returns the gang's unit under its terms."""
-    found = GangUnit.of_gang(unit, terms)
+    gang = GangUnit.of_gang(unit, terms)
     if terms.exact is None:
-        return found
-    return ExactUnit(unit.namespace, unit.group, unit.pods, found.minimum, exact=terms.exact)
+        return gang
+    return ExactUnit(unit.namespace, unit.group, unit.pods, gang.minimum, exact=terms.exact)
 
 
 _ALONE: Final = ExactGang(SakkaraGroup("", 1))

@@ -53,10 +53,10 @@ def kept_names(
             continue
         mine = [workload for workload in workloads if workload.metadata.name != group.workload]
         others = [workload for workload in behind if workload.metadata.name in group_names]
-        found = next((workload for workload in (*mine, *others) if _is_of(workload, group)), None)
-        if found is not None:
-            kept[group.workload] = found.metadata.name
-            taken += [found] if found in others else []
+        leftover = next((workload for workload in (*mine, *others) if _is_of(workload, group)), None)
+        if leftover is not None:
+            kept[group.workload] = leftover.metadata.name
+            taken += [leftover] if leftover in others else []
     return kept, taken
 
 

@@ -72,9 +72,9 @@ class PodsWithoutGroup:
             return f"the pod waits: it is marked as a pod of a {kind.resource.kind} and names none; leave its annotations out"
         key = object_key(pod.metadata.namespace, name)
         about = f"the pod waits: it is marked as a pod of {kind.resource.kind} {key}"
-        found = self._sets[kind.framework].objects.get(key)
-        if found is None:
+        obj = self._sets[kind.framework].objects.get(key)
+        if obj is None:
             return f"{about}, which does not exist or names no queue"
-        if not self._is_managed(found):
+        if not self._is_managed(obj):
             return f"{about}, which is not queued; only a pod that its controller creates belongs there"
         return f"{about}, which has no Workload for it yet; events of {kind.resource.kind} {name} say why"

@@ -112,12 +112,12 @@ def startable(waiting: Iterable[QueuedPod], pods: Iterable[QueuedPod], workload:
     for pod in pods:
         if pod.started and pod.counts and pod.role in room:
             room[pod.role] -= 1
-    found: list[QueuedPod] = []
+    opened: list[QueuedPod] = []
     for pod in sorted(waiting, key=lambda pod: (pod.created, pod.metadata.name)):
         if pod.lasting and room.get(pod.role, 0) > 0:
             room[pod.role] -= 1
-            found.append(pod)
-    return found
+            opened.append(pod)
+    return opened
 
 
 def dropped(workload: Workload) -> Iterator[PatchWorkload | DeleteWorkload]:

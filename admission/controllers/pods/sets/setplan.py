@@ -337,10 +337,10 @@ class _SetPlanner:
         ref, label = workload.spec.priority_class_ref, labels_of(self._obj).get(names.PRIORITY_CLASS_LABEL)
         if ref is None or ref.group != names.GROUP or label in (None, ref.name):
             return NOTHING
-        found = self._context.workload_priority_classes.get(label)
-        if found is None:
+        priority_class = self._context.workload_priority_classes.get(label)
+        if priority_class is None:
             return _classless(PriorityClassMissing("WorkloadPriorityClass", label))
-        patch = {"spec": {"priority": found.value, "priorityClassRef": {"name": label}}}
+        patch = {"spec": {"priority": priority_class.value, "priorityClassRef": {"name": label}}}
         event = PlannedEvent("UpdatedWorkload", f"Updated workload priority class: {workload.key}")
         return SetPlan((PatchWorkload(workload, patch, (event,)),))
 

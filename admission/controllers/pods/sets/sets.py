@@ -212,8 +212,8 @@ class SetController:
 
     def _left_behind(self, pods: Iterable[QueuedPod]) -> list[Workload]:
         keys = sorted({object_key(pod.metadata.namespace, pod.group) for pod in pods if pod.group})
-        found = (self._latest.of(key, w) for key in keys if (w := self._workloads.objects.get(key)) is not None)
-        return [workload for workload in found if is_left_behind(workload)]
+        workloads = (self._latest.of(key, w) for key in keys if (w := self._workloads.objects.get(key)) is not None)
+        return [workload for workload in workloads if is_left_behind(workload)]
 
     def _context(self) -> JobContext:
         return JobContext(

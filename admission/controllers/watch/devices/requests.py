@@ -62,24 +62,24 @@ def claim_templates(spec: Any) -> Iterator[tuple[str, str]]:
 
 def extended_resources(spec: Any) -> set[str]:
     """Returns the extended resources that the containers of a pod spec request, of which a DeviceClass may be the source."""
-    found = set[str]()
+    names = set[str]()
     for field in ("initContainers", "containers"):
         containers = spec.get(field) if isinstance(spec, Mapping) else None
         for container in containers if isinstance(containers, (list, tuple)) else ():
             resources = container.get("resources") if isinstance(container, Mapping) else None
             for amounts in (resources or {}).values() if isinstance(resources, Mapping) else ():
-                found.update(str(name) for name in amounts if isinstance(amounts, Mapping) and "/" in str(name))
-    return {name for name in found if name.startswith(IMPLICIT) or _NATIVE not in name}
+                names.update(str(name) for name in amounts if isinstance(amounts, Mapping) and "/" in str(name))
+    return {name for name in names if name.startswith(IMPLICIT) or _NATIVE not in name}
 
 
 def kinds_of(template: ResourceClaimTemplate, classes: Mapping[str, DeviceClass]) -> Counter[DeviceKind]:
     """Returns the number of devices of each kind that one pod gets from the template. Raises CannotCount."""
-    name, found = f"ResourceClaimTemplate {template.metadata.name}", Counter[DeviceKind]()
+    name, kinds = f"ResourceClaimTemplate {template.metadata.name}", Counter[DeviceKind]()
     if template.devices.constraints:
         raise CannotCount(f"{name}: constraints between devices are not counted")
     for request in template.devices.requests:
-        found[_kind(request, classes, name)] += _count(request)
-    return found
+        kinds[_kind(request, classes, name)] += _count(request)
+    return kinds
 
 
 def _kind(request: DeviceRequest, classes: Mapping[str, DeviceClass], name: str) -> DeviceKind:

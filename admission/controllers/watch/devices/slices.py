@@ -21,13 +21,13 @@ def counted(
 ) -> tuple[Counter[DeviceKind], set[frozenset[DeviceKind]]]:
     """Returns the number of a node's devices by kind, and the pairs of kinds that share a device."""
     wanted = [(kind, [*_texts(kind, classes)]) for kind in kinds if kind.device_class in classes]
-    found, shared = Counter[DeviceKind](), set[frozenset[DeviceKind]]()
+    counts, shared = Counter[DeviceKind](), set[frozenset[DeviceKind]]()
     for driver, device in _devices(slices):
         scope = device.scope(driver)
         mine = [kind for kind, texts in wanted if all(_holds(text, scope) for text in texts)]
-        found.update(mine)
+        counts.update(mine)
         shared.update(map(frozenset, combinations(mine, 2)))
-    return found, shared
+    return counts, shared
 
 
 def _texts(kind: DeviceKind, classes: Mapping[str, DeviceClass]) -> Iterator[str]:

@@ -135,21 +135,22 @@ class DeviceView:
     def now_offered(self, names: Iterable[str]) -> list[Workload]:
         """Returns the Workloads that were refused because no node offered one of these resources, once."""
         keys = {key for name in names for key in self._refused_by_name.pop(name, ())}
-        return [found for key in sorted(keys) if (found := self._workloads.objects.get(key)) is not None]
+        return [workload for key in sorted(keys) if (workload := self._workloads.objects.get(key)) is not None]
 
     def counted(self, workload: Workload, converted: model.Workload) -> model.Workload:
         """Returns the Workload with its pods' devices, which quota does not count; the same object without devices."""
-        found = dict[str, Mapping[str, int]]()
+        amounts = dict[str, Mapping[str, int]]()
         for pod_set in workload.spec.pod_sets:
             if any(True for _ in claim_templates(pod_set.template.get("spec"))):
                 of_pod = pod_set.template.get("spec")
-                found[pod_set.name] = self._amounts(
+                amounts[pod_set.name] = self._amounts(
                     workload.metadata.namespace, of_pod, runs=converted.admission is not None
                 )
-        if not any(found.values()):
+        if not any(amounts.values()):
             return converted
         return replace(
-            converted, pod_sets=tuple(with_amounts(each, found.get(each.name, NOTHING)) for each in converted.pod_sets)
+            converted,
+            pod_sets=tuple(with_amounts(each, amounts.get(each.name, NOTHING)) for each in converted.pod_sets),
         )
 
     def taken(self, pod: ProjectedPod) -> Mapping[str, int]:
@@ -190,20 +191,20 @@ class DeviceView:
             if not template:
                 raise CannotCount(f"ResourceClaim {name}: devices of a claim that pods share are not counted")
             key = object_key(namespace, template)
-            found = self._templates.objects.get(key) or (self._gone.get(key) if runs else None)
-            if found is None:
+            template_object = self._templates.objects.get(key) or (self._gone.get(key) if runs else None)
+            if template_object is None:
                 text = f"waits for ResourceClaimTemplate {template} to be created"
                 raise CannotCount(text, Reason.WAITING_FOR_OBJECTS)
-            total[key] = total.get(key, Counter[DeviceKind]()) + kinds_of(found, self._classes.objects)
+            total[key] = total.get(key, Counter[DeviceKind]()) + kinds_of(template_object, self._classes.objects)
         return total
 
     def _named(self, kinds: Mapping[DeviceKind, int]) -> dict[str, int]:
         """Returns amounts by name: of each kind, and of the devices that it shares with others, which all of them use."""
-        found = {kind.name: number for kind, number in kinds.items()}
+        amounts = {kind.name: number for kind, number in kinds.items()}
         for kind, others in self._beside.items():
             if number := kinds.get(kind, 0) + sum(kinds.get(other, 0) for other in others):
-                found[kind.shared_name] = number
-        return dict(sorted(found.items()))
+                amounts[kind.shared_name] = number
+        return dict(sorted(amounts.items()))
 
     # ---- counting
 
@@ -251,11 +252,11 @@ class DeviceView:
         return any(copy.by_index(_BY_TEMPLATE, template) for copy in copies)
 
     def _in_use(self, kind: DeviceKind, template: str) -> bool:
-        found = self._templates.objects.get(template) or self._gone.get(template)
-        if found is None or not self._users(template):
+        template_object = self._templates.objects.get(template) or self._gone.get(template)
+        if template_object is None or not self._users(template):
             return False
         try:
-            return kind in kinds_of(found, self._classes.objects)
+            return kind in kinds_of(template_object, self._classes.objects)
         except CannotCount:
             return False
 
@@ -281,15 +282,15 @@ class DeviceView:
         self._notify(AmountsChanged(self._workloads.by_index(_BY_TEMPLATE, _ANY)))
 
     def _count_node(self, node: str) -> None:
-        found, shared = counted(self._slices.by_index(_BY_NODE, node), self._kinds, self._classes.objects)
+        counts, shared = counted(self._slices.by_index(_BY_NODE, node), self._kinds, self._classes.objects)
         for one, other in map(tuple, shared):
             self._beside.setdefault(one, set()).add(other)
             self._beside.setdefault(other, set()).add(one)
         self._offers.pop(node, None)
-        if found:
+        if counts:
             limited = {kind for pair in shared for kind in pair}
-            beside = {kind.shared_name: found[kind] if kind in limited else LARGEST for kind in self._beside}
-            self._offers[node] = {**{kind.name: number for kind, number in found.items()}, **beside}
+            beside = {kind.shared_name: counts[kind] if kind in limited else LARGEST for kind in self._beside}
+            self._offers[node] = {**{kind.name: number for kind, number in counts.items()}, **beside}
 
     def _pairs(self) -> int:
         """Returns how often kinds are known to share devices; it only grows."""

@@ -72,24 +72,24 @@ class Attachments:
         """Returns the number of volumes that the node can attach, for each counted driver."""
         if not self._drivers:
             return NOTHING
-        found = self._csi_nodes.objects.get(node)
-        limits = found.limits if found is not None else NOTHING
+        csi_node = self._csi_nodes.objects.get(node)
+        limits = csi_node.limits if csi_node is not None else NOTHING
         return {f"{PREFIX}{driver}": limits.get(driver, LARGEST) for driver in self._drivers}
 
     def taken(self, pod: ProjectedPod) -> Mapping[str, int]:
         """Returns the number of volumes that a bound pod uses, for each counted driver."""
         if not self._drivers or not pod.claims:
             return NOTHING
-        found = dict[str, int]()
+        attached = dict[str, int]()
         for key in pod.claims:
             if (driver := self._driver_of(key)) in self._drivers:
-                found[f"{PREFIX}{driver}"] = found.get(f"{PREFIX}{driver}", 0) + 1
-        return found
+                attached[f"{PREFIX}{driver}"] = attached.get(f"{PREFIX}{driver}", 0) + 1
+        return attached
 
     def claim_changed(self, pods: Iterable[ProjectedPod]) -> None:
         """Reports pods whose claim has another volume now."""
-        if self._drivers and (found := list(pods)):
-            self._tell(AmountsChanged(pods=found))
+        if self._drivers and (listed := list(pods)):
+            self._tell(AmountsChanged(pods=listed))
 
     def _csi_node_changed(self, change: Change[CsiNode]) -> None:
         was = change.old.limits if change.old is not None else NOTHING

@@ -76,21 +76,25 @@ def of_named(key: str, pods: int, storage: Storage, *, pod_sets: int = 1) -> Bou
         raise CannotBind(f"PersistentVolumeClaim {name} has lost its volume")
     if claim.bound:
         return _bound(claim, name, storage)
-    found = storage.storage_class(claim.spec.storage_class_name) if claim.spec.storage_class_name else None
-    if claim.spec.volume_name or found is None or not found.waits_for_pods:
+    storage_class = storage.storage_class(claim.spec.storage_class_name) if claim.spec.storage_class_name else None
+    if claim.spec.volume_name or storage_class is None or not storage_class.waits_for_pods:
         raise CannotBind(f"waits for PersistentVolumeClaim {name} to be bound")
     if node := claim.metadata.annotations.get(SELECTED_NODE):
-        return BoundTo(((named_node(node),),), found.provisioner)
+        return BoundTo(((named_node(node),),), storage_class.provisioner)
     said = f"PersistentVolumeClaim {name}"
-    fitting = _fitting(claim.spec, found, said, storage, key)
+    fitting = _fitting(claim.spec, storage_class, said, storage, key)
     if pods > 1:
-        made = _provisioned(found, claim.spec, storage, "" if fitting else said) if found.provisions else None
-        keys = storage.topology_keys(found.provisioner)
-        return shared.one_volume(fitting, found, said, made, keys, pod_sets=pod_sets)
+        made = (
+            _provisioned(storage_class, claim.spec, storage, "" if fitting else said)
+            if storage_class.provisions
+            else None
+        )
+        keys = storage.topology_keys(storage_class.provisioner)
+        return shared.one_volume(fitting, storage_class, said, made, keys, pod_sets=pod_sets)
     reached = [reach(volume) for volume in fitting]
-    if found.provisions:
-        reached.append(_provisioned(found, claim.spec, storage, "" if fitting else said))
-    return one_of(reached, found.provisioner)
+    if storage_class.provisions:
+        reached.append(_provisioned(storage_class, claim.spec, storage, "" if fitting else said))
+    return one_of(reached, storage_class.provisioner)
 
 
 def of_each_pod(use: ClaimUse, spec: ClaimSpec, storage: Storage, *, claims: int) -> BoundTo:
@@ -100,15 +104,15 @@ def of_each_pod(use: ClaimUse, spec: ClaimSpec, storage: Storage, *, claims: int
     Claims that outlive their pods may be bound already, so nothing is waited for.
     """
     name = spec.storage_class_name
-    found = storage.storage_class(name) if name != "" else None
-    if found is not None and found.provisions:
+    storage_class = storage.storage_class(name) if name != "" else None
+    if storage_class is not None and storage_class.provisions:
         said = "" if use.lasting else f"volume {use.volume}"
-        return BoundTo(selectors(_provisioned(found, spec, storage, said)), found.provisioner)
+        return BoundTo(selectors(_provisioned(storage_class, spec, storage, said)), storage_class.provisioner)
     if use.lasting:
         return BoundTo()
-    if found is None and name is None:
+    if storage_class is None and name is None:
         raise CannotBind(f"volume {use.volume}: names no StorageClass, and the cluster has no default one")
-    if found is None and name:
+    if storage_class is None and name:
         raise CannotBind(f"volume {use.volume}: waits for StorageClass {name} to be created")
     fitting = [volume for volume in storage.volumes_of_class(name or "") if _fits(volume, spec, "")]
     if len(fitting) < claims:

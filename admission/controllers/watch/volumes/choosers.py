@@ -75,8 +75,8 @@ class Choosers:
 
     def held(self) -> Collection[str]:
         """Returns the workloads that wait for another one, to be evaluated again, and forgets them."""
-        found, self._waiting = list(self._waiting), {}
-        return found
+        waiting, self._waiting = list(self._waiting), {}
+        return waiting
 
     # ---- the workloads that wait
 
@@ -129,11 +129,11 @@ class Choosers:
 
     def _classes(self, workload: Workload, uses: Sequence[ClaimUse]) -> dict[str, bool]:
         """Returns the classes of which the pods choose volumes, and whether local.py counts all of these claims."""
-        found = dict[str, bool]()
+        counted = dict[str, bool]()
         for use in uses:
             if name := self._chosen_class(workload, use):
-                found[name] = found.get(name, True) and self.counted_class(workload, use) == name
-        return found
+                counted[name] = counted.get(name, True) and self.counted_class(workload, use) == name
+        return counted
 
     def _chosen_class(self, workload: Workload, use: ClaimUse) -> str:
         """Returns the class without provisioner of an unbound claim; empty for any other claim."""
@@ -142,8 +142,8 @@ class Choosers:
             return ""
         spec = use.spec if claim is None else claim.spec
         name = spec.storage_class_name or "" if spec is not None else ""
-        found = self._storage.storage_class(name) if name else None
-        return name if found is not None and not found.provisions else ""
+        storage_class = self._storage.storage_class(name) if name else None
+        return name if storage_class is not None and not storage_class.provisions else ""
 
 
 def _same_namespace(key: str, other: str) -> bool:

@@ -82,24 +82,24 @@ class LocalVolumes:
         """Returns the number of volumes of each counted class that the node offers, including those that its pods use."""
         if not self._classes:
             return NOTHING
-        found = {f"{PREFIX}{name}": 0 for name in self._classes}
+        left = {f"{PREFIX}{name}": 0 for name in self._classes}
         for volume in self._volumes.by_index(_BY_HOST, self._hostname(node)):
             name = f"{PREFIX}{volume.spec.storage_class_name}"
-            if name in found and (_is_free(volume) or self._users_of(volume)):
-                found[name] += 1
-        return found
+            if name in left and (_is_free(volume) or self._users_of(volume)):
+                left[name] += 1
+        return left
 
     def taken(self, pod: ProjectedPod) -> Mapping[str, int]:
         """Returns the number of counted volumes that a bound pod uses, by class."""
         if not self._classes or not pod.claims:
             return NOTHING
-        found: dict[str, int] = {}
+        used: dict[str, int] = {}
         for key in pod.claims:
             volume = self._volume_of(key)
             if volume is not None and volume.spec.storage_class_name in self._classes and host_of(volume):
                 name = f"{PREFIX}{volume.spec.storage_class_name}"
-                found[name] = found.get(name, 0) + 1
-        return found
+                used[name] = used.get(name, 0) + 1
+        return used
 
     def pod_changed(self, pod: ProjectedPod) -> None:
         """Handles the arrival or the end of a pod with claims, which changes whether its volumes count."""
@@ -111,8 +111,8 @@ class LocalVolumes:
         return self._users(f"{ref.namespace}/{ref.name}") if ref is not None else ()
 
     def _hostname(self, node: str) -> str:
-        found = self._nodes.objects.get(node)
-        return "" if found is None else found.metadata.labels.get(HOSTNAME_LABEL, "")
+        stored = self._nodes.objects.get(node)
+        return "" if stored is None else stored.metadata.labels.get(HOSTNAME_LABEL, "")
 
     def _volume_changed(self, volume: Volume) -> None:
         if volume.spec.storage_class_name in self._classes:

@@ -126,7 +126,7 @@ class VolumeView:
         uses = claim_uses(workload)
         if not uses or not self._known():
             return converted
-        found, attached = dict[str, list[tuple[model.NodeSelectorTerm, ...]]](), dict[str, Counter[str]]()
+        selectors, attached = dict[str, list[tuple[model.NodeSelectorTerm, ...]]](), dict[str, Counter[str]]()
         gathered = dict[str, list[str]]()
         for use in uses:
             if use.example and use.claim:
@@ -137,16 +137,16 @@ class VolumeView:
                 bound = self._bound_to(workload, use, uses)
             except CannotBind:
                 continue
-            found.setdefault(use.pod_set, []).extend(bound.selectors)
+            selectors.setdefault(use.pod_set, []).extend(bound.selectors)
             gathered.setdefault(use.pod_set, []).extend(bound.gathered)
             if self.attachments.counts(bound.driver):
                 attached.setdefault(use.pod_set, Counter())[f"{PREFIX}{bound.driver}"] += 1
-        if not any(found.values()) and not any(gathered.values()) and not attached:
+        if not any(selectors.values()) and not any(gathered.values()) and not attached:
             return converted
         reached = (
             replace(
                 p,
-                volumes=tuple(dict.fromkeys(found.get(p.name, ()))),
+                volumes=tuple(dict.fromkeys(selectors.get(p.name, ()))),
                 gathered=tuple(sorted(set(gathered.get(p.name, ())))),
             )
             for p in converted.pod_sets
@@ -176,8 +176,8 @@ class VolumeView:
         if claim.spec.volume_name:
             volume = self.volume(claim.spec.volume_name)
             return volume.spec.csi.driver if volume is not None and volume.spec.csi else ""
-        found = self.storage_class(claim.spec.storage_class_name)
-        return found.provisioner if found is not None else ""
+        storage_class = self.storage_class(claim.spec.storage_class_name)
+        return storage_class.provisioner if storage_class is not None else ""
 
     def _bound_to(self, workload: Workload, use: ClaimUse, uses: Sequence[ClaimUse]) -> BoundTo:
         if use.spec is not None:
@@ -239,15 +239,15 @@ class VolumeView:
 
     def topology_keys(self, driver: str) -> tuple[str, ...]:
         """See binding.Storage."""
-        found = self._csi_nodes.by_index(_BY_DRIVER, driver)
-        drivers = (each for node in found for each in node.spec.drivers if each.name == driver)
+        nodes = self._csi_nodes.by_index(_BY_DRIVER, driver)
+        drivers = (each for node in nodes for each in node.spec.drivers if each.name == driver)
         return tuple(sorted({key for each in drivers for key in each.topology_keys or ()}))
 
     # ---- watch handlers
 
     def _changed(self, value: str, but: str = "") -> None:
-        found = [each for each in self._workloads.by_index(_BY_CLAIM, value) if each.key != but]
-        self._tell(found)
+        workloads = [each for each in self._workloads.by_index(_BY_CLAIM, value) if each.key != but]
+        self._tell(workloads)
 
     def _class_changed(self, name: str) -> None:
         """Reports the Workloads whose pods get volumes of the class."""

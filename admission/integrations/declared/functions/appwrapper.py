@@ -49,7 +49,7 @@ class WrappedObjects:
         if not isinstance(components, list) or not 1 <= len(components) <= _MOST_COMPONENTS:
             allowed = f"must be a list of 1 to {_MOST_COMPONENTS} components"
             raise InvalidObject("spec.components", components, allowed, name_of(job))
-        found: list[DeclaredPodSet] = []
+        pod_sets: list[DeclaredPodSet] = []
         for number, component in enumerate(components):
             around: Location = ("spec", "components", number)
             for position, (path, count, metadata) in enumerate(_of_component(job, around, component)):
@@ -60,8 +60,8 @@ class WrappedObjects:
                 if type(count) is not int or not 0 <= count <= MOST_PODS:
                     text = f"must be a whole number from 0 to {MOST_PODS}"
                     raise InvalidObject(written((*around, "podSets", position, "replicas")), count, text, name_of(job))
-                name = f"{name_of(job)}-{len(found)}"[-63:].lstrip("-.")
-                found.append(
+                name = f"{name_of(job)}-{len(pod_sets)}"[-63:].lstrip("-.")
+                pod_sets.append(
                     DeclaredPodSet(
                         at,
                         name.replace(".", "-"),
@@ -75,7 +75,7 @@ class WrappedObjects:
                         topology=_order(metadata),
                     )
                 )
-        return found
+        return pod_sets
 
     def written(self, job: Job, entry: DeclaredPodSet, template: Mapping[str, Any]) -> Job:
         """Returns the job unchanged: AppWrapper declares `writeBack`, so a start never edits the wrapped object."""
@@ -167,10 +167,10 @@ def _pods_of_job(wrapped: Mapping[str, Any], at: Location) -> Any:
 
 def _number(wrapped: Mapping[str, Any], at: Location) -> Any:
     """Returns the value at the path, or 1 if absent; the caller rejects values that are not numbers."""
-    found = value_at(wrapped, at)
-    return 1 if found is None else found
+    number = value_at(wrapped, at)
+    return 1 if number is None else number
 
 
 def _length(wrapped: Mapping[str, Any], at: Location) -> int:
-    found = value_at(wrapped, at)
-    return len(found) if isinstance(found, list) else 0
+    listed = value_at(wrapped, at)
+    return len(listed) if isinstance(listed, list) else 0

@@ -155,27 +155,27 @@ def _executors(job: Job, conf: Mapping[str, Any]) -> int:
     master = value_at(job, ("spec", "driver", "kubernetesMaster")) or conf.get("spark.kubernetes.driver.master")
     if str(master or "").startswith("local"):
         return 0
-    at, found = "spec.executor.instances", value_at(job, ("spec", "executor", "instances"))
-    if found is None and (text := conf.get(_INSTANCES)) is not None:
-        at, found = f"spec.sparkConf[{_INSTANCES}]", int(text) if _WHOLE.fullmatch(str(text)) else text
-    found = _DEFAULT_EXECUTORS if found is None else found
-    if type(found) is not int or not 0 <= found <= MOST_PODS:
-        raise InvalidObject(at, found, f"must be a whole number from 0 to {MOST_PODS}", name_of(job))
-    return found
+    at, number = "spec.executor.instances", value_at(job, ("spec", "executor", "instances"))
+    if number is None and (text := conf.get(_INSTANCES)) is not None:
+        at, number = f"spec.sparkConf[{_INSTANCES}]", int(text) if _WHOLE.fullmatch(str(text)) else text
+    number = _DEFAULT_EXECUTORS if number is None else number
+    if type(number) is not int or not 0 <= number <= MOST_PODS:
+        raise InvalidObject(at, number, f"must be a whole number from 0 to {MOST_PODS}", name_of(job))
+    return number
 
 
 def _devices(job: Job, role: str, conf: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Yields extended resources that Spark itself requests for pods of the role. Raises InvalidObject."""
     for key, amount in conf.items():
-        found = _DEVICES.fullmatch(key)
-        if found is None or found[1] != role:
+        match = _DEVICES.fullmatch(key)
+        if match is None or match[1] != role:
             continue
-        vendor_key = f"spark.{role}.resource.{found[2]}.vendor"
+        vendor_key = f"spark.{role}.resource.{match[2]}.vendor"
         if not (vendor := conf.get(vendor_key)):
             raise InvalidObject(f"spec.sparkConf[{vendor_key}]", vendor, f"must be set beside {key}", name_of(job))
         if not _WHOLE.fullmatch(str(amount)):
             raise InvalidObject(f"spec.sparkConf[{key}]", amount, "must be a whole number", name_of(job))
-        yield f"{vendor}/{found[2]}", str(amount)
+        yield f"{vendor}/{match[2]}", str(amount)
 
 
 def _of_pods(job: Job, role: str, key: str) -> dict[str, str]:
@@ -185,8 +185,8 @@ def _of_pods(job: Job, role: str, key: str) -> dict[str, str]:
     """
     part = {"labels": "label", "annotations": "annotation", "nodeSelector": "node.selector"}[key]
     start = f"spark.kubernetes.{role}.{part}." if role else f"spark.kubernetes.{part}."
-    found = {name.removeprefix(start): str(value) for name, value in _conf(job).items() if name.startswith(start)}
-    return {name: value for name, value in found.items() if name}
+    values = {name.removeprefix(start): str(value) for name, value in _conf(job).items() if name.startswith(start)}
+    return {name: value for name, value in values.items() if name}
 
 
 def _memory(job: Job, role: str, spec: Mapping[str, Any], conf: Mapping[str, Any]) -> int:
@@ -208,28 +208,28 @@ def _memory(job: Job, role: str, spec: Mapping[str, Any], conf: Mapping[str, Any
 
 
 def _factor(job: Job, role: str, conf: Mapping[str, Any], kind: str) -> Fraction:
-    found = (
+    factor = (
         conf.get(f"spark.{role}.memoryOverheadFactor")
         or conf.get("spark.kubernetes.memoryOverheadFactor")
         or value_at(job, ("spec", "memoryOverheadFactor"))
     )
-    if found is None:
+    if factor is None:
         return _FACTORS.get(kind, _FACTOR_OF_JVM)
-    if not _FACTOR.fullmatch(str(found)):
-        raise InvalidObject("spec.memoryOverheadFactor", found, "must be a number such as 0.1", name_of(job))
-    return Fraction(str(found))
+    if not _FACTOR.fullmatch(str(factor)):
+        raise InvalidObject("spec.memoryOverheadFactor", factor, "must be a number such as 0.1", name_of(job))
+    return Fraction(str(factor))
 
 
 def _bytes(job: Job, where: str, text: Any, unit: str = "m") -> int:
     """Parses a JVM memory amount, in MiB where it has no unit, into bytes. Raises InvalidObject."""
-    found = _MEMORY.fullmatch(str(text))
-    if found is None:
+    match = _MEMORY.fullmatch(str(text))
+    if match is None:
         raise InvalidObject(where, text, "must be an amount of memory such as 512m or 4g", name_of(job))
-    return int(found.group(1)) * _UNITS[found.group(2).lower() or unit]
+    return int(match.group(1)) * _UNITS[match.group(2).lower() or unit]
 
 
 def _mapping(job: Job, where: str, at: tuple[str, ...]) -> Mapping[str, Any]:
-    found = value_at(job, at)
-    if found is not None and not isinstance(found, Mapping):
-        raise InvalidObject(where, found, "must be an object", name_of(job))
-    return found or {}
+    mapping = value_at(job, at)
+    if mapping is not None and not isinstance(mapping, Mapping):
+        raise InvalidObject(where, mapping, "must be an object", name_of(job))
+    return mapping or {}

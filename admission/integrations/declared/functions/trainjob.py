@@ -42,10 +42,10 @@ class RuntimePods:
         named = value_at(job, ("spec", "runtimeRef"))
         named = named if isinstance(named, Mapping) else {}
         kind, name = named.get("kind", CLUSTER_RUNTIMES.kind), named.get("name")
-        found = next((each for each in self.reads if each.kind == kind), None)
-        if found is None or not isinstance(name, str):
+        kind_read = next((each for each in self.reads if each.kind == kind), None)
+        if kind_read is None or not isinstance(name, str):
             return None
-        return found, object_key(_namespace(job), name) if found.namespaced else name
+        return kind_read, object_key(_namespace(job), name) if kind_read.namespaced else name
 
     def pod_sets(self, job: Job, rule: PodSetRule) -> Sequence[DeclaredPodSet]:
         """See PodSetFunction."""
@@ -113,13 +113,13 @@ def _pods(job: Job, name: str, replicated_job: Any, policy: Mapping[str, Any], *
 def _patches(job: Job, name: str) -> list[Any]:
     """Returns users' runtime patches of the replicated job; Stowage's own entry is merged later, as part of the template."""
     entries = value_at(job, ("spec", "runtimePatches"))
-    found = []
+    patches = []
     for entry in entries if isinstance(entries, list) else ():
         if value_at(entry, ("manager",)) == _MANAGER:
             continue
         jobs = value_at(entry, ("trainingRuntimeSpec", "template", "spec", "replicatedJobs"))
-        found += [one for one in jobs if value_at(one, ("name",)) == name] if isinstance(jobs, list) else []
-    return found
+        patches += [one for one in jobs if value_at(one, ("name",)) == name] if isinstance(jobs, list) else []
+    return patches
 
 
 def _with_resources(template: Mapping[str, Any], resources: Mapping[str, Any]) -> Mapping[str, Any]:
