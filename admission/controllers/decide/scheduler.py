@@ -4,7 +4,7 @@ It runs on the leader only. A cycle charges its admissions to the ledger at once
 the next cycle already runs. If a write fails, the feed restores the Workload as the watch shows it. If the outcome is unknown,
 the charge stays until the Workload has been read, so no capacity is given twice. pending_evictions.py writes evictions in the
 same way. A cycle never sees a change that is handled for some workloads only (`Feed.settled`). Running workloads that lost a
-node, and elastic jobs that shrank, come before each cycle (node_replacement.py, kept_places.py).
+node, and elastic jobs that shrank, come before each cycle (node_replacement.py, shrunk_jobs.py).
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from dataclasses import replace
 from typing import Any
 
 from admission import metrics
-from admission.controllers.decide.kept_places import KeptPlaces
 from admission.controllers.decide.pending_evictions import PendingEvictions
 from admission.controllers.decide.scheduler_context import SchedulerContext
+from admission.controllers.decide.shrunk_jobs import ShrunkJobs
 from admission.controllers.nodes.node_replacement import NodeReplacements
 from admission.controllers.report.decision_log import DecisionLog
 from admission.controllers.report.wait_reasons import WaitReason, WaitReporter
@@ -76,7 +76,7 @@ class Scheduler:
         request_cycle = context.cycle_due.set
         self._writer = AdmissionWriter(kube, views, recorder, now)
         self._repairs = NodeReplacements(views, context.ledger, request_cycle)
-        self._kept = KeptPlaces(views, context.ledger, request_cycle)
+        self._shrunk = ShrunkJobs(views, context.ledger, request_cycle)
         evictor = Evictor(kube, views, recorder, now)
         self._removals = PendingEvictions(kube, views, context, evictor, recorder, self._admitting, self._repairs.again)
 
@@ -133,8 +133,8 @@ class Scheduler:
                 context.cycle_due.clear()
                 for decision in self._repairs.decisions(self._admitting):
                     self._repair(decision, writes)
-                for kept in self._kept.decisions(self._admitting):
-                    self._begin(kept, self._follow(kept), writes)
+                for shrunk in self._shrunk.decisions(self._admitting):
+                    self._begin(shrunk, self._follow(shrunk), writes)
                 report = self._cycle()
                 for decision in report.decisions:
                     self._act(decision, writes)
@@ -240,7 +240,7 @@ class Scheduler:
         self._admitting.pop(key, None)
         self._context.feed.let_go(key)
         self._repairs.written(key)
-        self._kept.written(key)
+        self._shrunk.written(key)
         if self._context.readiness is not None:
             self._context.readiness.settled(bool(self._admitting))
 
@@ -263,7 +263,7 @@ class Scheduler:
         outcome = await self._counted(decision.workload, self._writer.follow(decision))
         if outcome not in ("written", "obsolete", "fenced"):
             self._context.feed.let_go(decision.workload)
-            self._kept.again(decision.workload)
+            self._shrunk.again(decision.workload)
 
     async def _counted(self, key: str, write: Awaitable[str]) -> str:
         try:

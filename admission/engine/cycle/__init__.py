@@ -18,7 +18,7 @@ gangs, gang_fit            GangGroups; whether all members fit at once
 gang_preemption            the victims for a whole group
 group_decisions            the result for a group, as decisions
 late_joiners               late pods of a gang
-elastic, kept_places       growth of an elastic job; its places after it has shrunk
+elastic, shrunk_places     growth of an elastic job; its places after it has shrunk
 spare_hosts                spare hosts of running workloads
 flavor_spares              spare hosts of flavors
 held_capacity              what workloads may draw on, and hold beside their quota

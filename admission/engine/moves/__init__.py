@@ -5,7 +5,7 @@ plans            these results
 movers           which workloads may move, and what that costs
 search, slices   the cheapest set of them: for one domain, for slices that must each stay together
 blockers         moves and evictions in one plan
-holding          finds and holds the new places
+new_places       finds the new places, all free at the same time
 vacate           frees a whole domain instead of a gang's place
 free_hosts       counts hosts without workloads
 choice           chooses between plans

@@ -28,8 +28,8 @@ from admission.engine.decision import Certificate, PreemptionReason, Proof, Vict
 from admission.engine.flavors.assign import FlavorAssignment
 from admission.engine.ledger.ledger import Ledger
 from admission.engine.model import ClusterQueue, PlacementRequest, Workload
-from admission.engine.moves.holding import Holding
 from admission.engine.moves.movers import Mover, Movers, devices, loss
+from admission.engine.moves.new_places import NewPlaces
 from admission.engine.moves.plans import MovePlan, NoPlan, NoPlanReason, PlannedEviction
 from admission.engine.moves.search import BestMoves, DomainSearch, MoveCost, search
 from admission.engine.preemption.candidates import PreemptionContext, allowed, of_own_queue
@@ -92,19 +92,22 @@ def with_evictions(
     spent, unproved = 0, None
     for top in sorted({one.workload.priority for one in victims.values()})[:MOST_LEVELS]:
         blockers = figures.blockers(movers, victims, top)
-        best, holding = BestMoves(limits.budget - spent, pause=limits.pause), Holding(ledger, requests, limits.pause)
+        best, new_places = (
+            BestMoves(limits.budget - spent, pause=limits.pause),
+            NewPlaces(ledger, requests, limits.pause),
+        )
         searches = []
         for domain in gains.domains:
             limits.pause()
             inside = [one for key in sorted(domain.gain) for one in blockers.get(key, ())]
             searches.append(DomainSearch(domain, inside, limits.left, exact=gains.exact, together=gains.together))
-        search(searches, holding, best)
+        search(searches, new_places, best)
         spent += best.expanded
-        if best.held is not None:
-            evictions = tuple(PlannedEviction(_victim(one), one.cost) for one in best.held.evicted)
-            admission = Nomination(gang, found, best.held.gang).admission()
+        if best.places is not None:
+            evictions = tuple(PlannedEviction(_victim(one), one.cost) for one in best.places.evicted)
+            admission = Nomination(gang, found, best.places.gang).admission()
             certificate = figures.certificate(best, top, unproved, spent)
-            return MovePlan(best.held.moves, certificate, gang.key, admission, evictions=evictions)
+            return MovePlan(best.places.moves, certificate, gang.key, admission, evictions=evictions)
         if best.floors and unproved is None:
             unproved = figures.read(min(best.floors), top)
         if spent >= limits.budget:

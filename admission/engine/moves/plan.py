@@ -22,8 +22,8 @@ from admission.engine.flavors.search import Scope
 from admission.engine.ledger.ledger import Ledger
 from admission.engine.model import PlacementRequest, Workload, to_text
 from admission.engine.moves.blockers import Limits, with_evictions
-from admission.engine.moves.holding import Holding
 from admission.engine.moves.movers import Movers, movers_of
+from admission.engine.moves.new_places import NewPlaces
 from admission.engine.moves.plans import MovePlan, NoPlan, NoPlanReason
 from admission.engine.moves.search import BestMoves, DomainSearch, search
 from admission.engine.moves.waiting import lost_by_waiting
@@ -127,13 +127,13 @@ def _on_flavors(
         options.pause()
         inside = [movers.by_key[key] for key in sorted(domain.gain)]
         searches.append(DomainSearch(domain, inside, options.left, exact=gains.exact, together=gains.together))
-    best, holding = BestMoves(options.budget, pause=options.pause), Holding(ledger, requests, options.pause)
+    best, new_places = BestMoves(options.budget, pause=options.pause), NewPlaces(ledger, requests, options.pause)
     options.pause()
-    search(searches, holding, best)
-    if best.held is None:
+    search(searches, new_places, best)
+    if best.places is None:
         return _none_found(best, stays)
-    admission = Nomination(gang, found, best.held.gang).admission()
-    return MovePlan(best.held.moves, best.certificate(), gang.key, admission)
+    admission = Nomination(gang, found, best.places.gang).admission()
+    return MovePlan(best.places.moves, best.certificate(), gang.key, admission)
 
 
 def _present(ledger: Ledger, movers: Movers, pause: Callable[[], None]) -> Iterator[str]:

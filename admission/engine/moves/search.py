@@ -1,7 +1,7 @@
 """Branch and bound for the cheapest set of movers that makes room for a gang in one domain by leaving it.
 
 A set costs (device-seconds lost, number of moves), compared in this order. The capacity that each mover frees is counted
-(topology/eviction_gains.py); a set that frees enough counts only after all places were found (holding.py).
+(topology/eviction_gains.py); a set that frees enough counts only after all places were found (new_places.py).
 
 Domains are searched in the order of their floor, a lower bound of every set there: the movers that are in every set, because
 too little is free even if all others leave, and the cheapest fraction of the others, by cost per unit of capacity, that frees
@@ -31,8 +31,8 @@ from itertools import accumulate
 from typing import Final
 
 from admission.engine.decision import Certificate, Proof
-from admission.engine.moves.holding import Held, Holding, NotHeld
 from admission.engine.moves.movers import Mover
+from admission.engine.moves.new_places import NewPlaces, NoPlace, PlacesOfAll
 from admission.engine.moves.slices import first_set, lacks_slices, least_loss
 from admission.engine.pauses import no_pause
 from admission.engine.topology.eviction_gains import CandidateDomain
@@ -57,7 +57,7 @@ class BestMoves:
 
     budget: int
     cost: MoveCost | None = None
-    held: Held | None = None
+    places: PlacesOfAll | None = None
     expanded: int = 0
     floors: list[MoveCost] = field(default_factory=list)
     crowded: bool = False
@@ -100,12 +100,12 @@ class DomainSearch:
         self.sifted = False
         self._set_line(movers)
 
-    def sift(self, holding: Holding) -> None:
+    def sift(self, new_places: NewPlaces) -> None:
         """Leaves out the movers that have no other place, which raises the floor."""
-        self._set_line([mover for mover in (*self._must, *self._line) if holding.has_other_place(mover)])
+        self._set_line([mover for mover in (*self._must, *self._line) if new_places.has_other_place(mover)])
         self.sifted = True
 
-    def run(self, holding: Holding, best: BestMoves) -> None:
+    def run(self, new_places: NewPlaces, best: BestMoves) -> None:
         """Searches for a set better than the best one, and keeps it there."""
         floor = self.floor
         if floor is None:
@@ -113,9 +113,9 @@ class DomainSearch:
         if not self._together:
             best.floors.append(floor)
         if lacks_slices(self.domain):
-            self._by_slices(holding, best)
+            self._by_slices(new_places, best)
         with self._gone(self._must):
-            self._branch(0, _cost(self._must), holding, best)
+            self._branch(0, _cost(self._must), new_places, best)
         if best.spent:
             best.floors.append(floor)
 
@@ -181,7 +181,7 @@ class DomainSearch:
 
     # ---- sets
 
-    def _by_slices(self, holding: Holding, best: BestMoves) -> None:
+    def _by_slices(self, new_places: NewPlaces, best: BestMoves) -> None:
         """Tries sets that empty the cheapest parts for the gang's slices; a mover without a place stays with its parts."""
         slices, without, movers = self.domain.slices, set[int](), (*self._must, *self._line)
         for _ in range(MOST_FIRST_SETS):
@@ -193,16 +193,16 @@ class DomainSearch:
                 pass
             if not allowed:
                 return
-            found = _held(chosen, cost, holding, best)
+            found = _placed(chosen, cost, new_places, best)
             if found is None or found.mover is None:
                 return
             best.failed.append((cost, self, chosen))
             without |= slices.gain[found.mover].keys()
 
-    def _branch(self, start: int, cost: MoveCost, holding: Holding, best: BestMoves) -> None:
+    def _branch(self, start: int, cost: MoveCost, new_places: NewPlaces, best: BestMoves) -> None:
         missing = self.domain.missing
         enough = not missing and not lacks_slices(self.domain)
-        if enough and not self._unproved(cost, holding, best):
+        if enough and not self._unproved(cost, new_places, best):
             return
         for index in range(start, len(self._line)):
             best.expanded += 1
@@ -216,7 +216,7 @@ class DomainSearch:
             ):
                 continue
             self._go(mover, -1)
-            self._branch(index + 1, _sum(cost, (mover.weight, 1)), holding, best)
+            self._branch(index + 1, _sum(cost, (mover.weight, 1)), new_places, best)
             self._go(mover, +1)
 
     def _go(self, mover: Mover, back: int) -> None:
@@ -232,13 +232,13 @@ class DomainSearch:
             self.domain.bring_back(mover.key)
             self._gone_keys.discard(self._chosen.pop().key)
 
-    def _unproved(self, cost: MoveCost, holding: Holding, best: BestMoves) -> bool:
+    def _unproved(self, cost: MoveCost, new_places: NewPlaces, best: BestMoves) -> bool:
         """Tries the chosen set, which frees enough by count. Reports whether a larger set may do though this one does not."""
         if not best.beaten_by(cost):
             return False
         if not self._chosen:
             return True  # the gang was tried without moves, so counting is not exact
-        found = _held(self._chosen, cost, holding, best)
+        found = _placed(self._chosen, cost, new_places, best)
         if found is None:
             return False
         best.failed.append((cost, self, tuple(self._chosen)))
@@ -260,26 +260,26 @@ def _queue(mover: Mover) -> str:
     return mover.admission.cluster_queue if mover.claim is None else ""
 
 
-def _held(movers: Sequence[Mover], cost: MoveCost, holding: Holding, best: BestMoves) -> NotHeld | None:
+def _placed(movers: Sequence[Mover], cost: MoveCost, new_places: NewPlaces, best: BestMoves) -> NoPlace | None:
     """Looks for places of this set; None if it is the best one now."""
-    before = holding.placements
-    found = holding.hold(movers)
-    best.expanded += PLACEMENT * (holding.placements - before)
-    if isinstance(found, Held):
-        best.cost, best.held = cost, found
+    before = new_places.placements
+    found = new_places.find(movers)
+    best.expanded += PLACEMENT * (new_places.placements - before)
+    if isinstance(found, PlacesOfAll):
+        best.cost, best.places = cost, found
         return None
     best.floors.append(cost)
     best.crowded = best.crowded or found.mover is not None
     return found
 
 
-def search(searches: Sequence[DomainSearch], holding: Holding, best: BestMoves) -> None:
+def search(searches: Sequence[DomainSearch], new_places: NewPlaces, best: BestMoves) -> None:
     """Searches the domains, lowest floor first, then larger sets; `best` has the result."""
-    _smallest(searches, holding, best)
-    _with_more(holding, best)
+    _smallest(searches, new_places, best)
+    _with_more(new_places, best)
 
 
-def _smallest(searches: Sequence[DomainSearch], holding: Holding, best: BestMoves) -> None:
+def _smallest(searches: Sequence[DomainSearch], new_places: NewPlaces, best: BestMoves) -> None:
     """Searches the domains for sets that free just enough."""
     line = list(searches)
     while line:
@@ -292,15 +292,15 @@ def _smallest(searches: Sequence[DomainSearch], holding: Holding, best: BestMove
             best.floors += [one.floor for one in line if one.floor is not None]
             return
         if not first.sifted:
-            before = holding.placements
-            first.sift(holding)
-            best.expanded += PLACEMENT * (holding.placements - before)
+            before = new_places.placements
+            first.sift(new_places)
+            best.expanded += PLACEMENT * (new_places.placements - before)
             continue
         line.remove(first)
-        first.run(holding, best)
+        first.run(new_places, best)
 
 
-def _with_more(holding: Holding, best: BestMoves) -> None:
+def _with_more(new_places: NewPlaces, best: BestMoves) -> None:
     """Tries the sets without places again with one mover more, and so on, cheapest first."""
     line: list[tuple[MoveCost, int, DomainSearch, tuple[Mover, ...]]] = []
     seen: set[tuple[int, frozenset[int]]] = set()
@@ -318,7 +318,7 @@ def _with_more(holding: Holding, best: BestMoves) -> None:
     while line and not best.spent:
         best.pause()
         cost, _, domain, chosen = heappop(line)
-        if not best.beaten_by(cost) or _held(chosen, cost, holding, best) is None:
+        if not best.beaten_by(cost) or _placed(chosen, cost, new_places, best) is None:
             return
         grow(cost, domain, chosen)
 

@@ -1,7 +1,7 @@
 """Plans the moves that make a whole domain of a level free of workloads: the cheapest domain that can be made free.
 
 All workloads with pods in the domain move, or none. Their new places are free while the old ones are in use, as for a gang
-(holding.py), and in other domains that are in use: in one without workloads, one free domain would be exchanged for another.
+(new_places.py), and in other domains that are in use: in one without workloads, one free domain would be exchanged for another.
 Pods that no Workload counts, such as those of DaemonSets, stay. So each plan makes one more domain free.
 """
 
@@ -15,8 +15,8 @@ import numpy as np
 from admission.engine.ledger.ledger import Ledger
 from admission.engine.model import HOSTNAME_LABEL
 from admission.engine.moves.free_hosts import slots_at
-from admission.engine.moves.holding import Held, Holding
 from admission.engine.moves.movers import Mover, Movers, movers_of
+from admission.engine.moves.new_places import NewPlaces, PlacesOfAll
 from admission.engine.moves.plan import PlanOptions
 from admission.engine.moves.plans import MovePlan, NoPlan, NoPlanReason
 from admission.engine.moves.search import PLACEMENT, BestMoves, MoveCost
@@ -42,7 +42,7 @@ def vacate(
     stays = movers.staying(ledger, {flavor})
     hosts, users = _rows(tree, number), _users(ledger, tree, flavor, number, options.pause)
     unused = [row for slot, rows in hosts.items() if slot not in users and len(rows) >= least for row in rows]
-    best, holding = BestMoves(options.budget), Holding(ledger, (), options.pause, {flavor: _free_in(tree, unused)})
+    best, new_places = BestMoves(options.budget), NewPlaces(ledger, (), options.pause, {flavor: _free_in(tree, unused)})
     found: Values = ()
     for cost, path, inside in _candidates(tree, number, users, movers, options):
         rows = hosts.get(tree.levels[number].slots[path], [])
@@ -54,16 +54,16 @@ def vacate(
         if best.spent:
             best.floors.append(cost)
             break
-        before = holding.placements
+        before = new_places.placements
         names = _hosts(ledger, tree, rows)
-        held = holding.hold([_elsewhere(mover, names) for mover in inside])
-        best.expanded += 1 + PLACEMENT * (holding.placements - before)
-        if isinstance(held, Held):
-            best.cost, best.held, found = cost, held, path
+        places = new_places.find([_elsewhere(mover, names) for mover in inside])
+        best.expanded += 1 + PLACEMENT * (new_places.placements - before)
+        if isinstance(places, PlacesOfAll):
+            best.cost, best.places, found = cost, places, path
         else:
             best.floors.append(cost)
-    if best.held is not None:
-        return MovePlan(best.held.moves, best.certificate(), domain=found)
+    if best.places is not None:
+        return MovePlan(best.places.moves, best.certificate(), domain=found)
     if best.spent:
         text = f"the search ended at its budget before it found moves for a domain of {level}"
         return NoPlan(NoPlanReason.BUDGET, text, stays, best.expanded)

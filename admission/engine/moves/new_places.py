@@ -34,7 +34,7 @@ MOST_ORDERS: Final = 6
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class PlacesOfAll:
     """The gang's place and the moves, if all places were found; and which of the set are evicted instead."""
 
     gang: Places
@@ -43,7 +43,7 @@ class Held:
 
 
 @dataclass(frozen=True, slots=True)
-class NotHeld:
+class NoPlace:
     """`mover` has no place beside the others; None if the gang has none."""
 
     mover: str | None
@@ -64,7 +64,7 @@ class _Taken:
     gang_extra: dict[str, SparseAmounts] = field(default_factory=dict)
 
 
-class Holding:
+class NewPlaces:
     """Finds the places in one ledger; answers about single movers are remembered by the shape of their requests.
 
     `pause` is called before each placement. `closed` is capacity that no place may use, by flavor.
@@ -92,7 +92,7 @@ class Holding:
             found = self._alone[shape] = self._place(_quick(mover.requests)) is not None
         return found
 
-    def hold(self, movers: Sequence[Mover]) -> Held | NotHeld:
+    def find(self, movers: Sequence[Mover]) -> PlacesOfAll | NoPlace:
         """Returns places for the gang and these movers, or which of them has none.
 
         A mover that has left, or has another admission by now, has no place. Victims count where they are for the movers: they
@@ -100,7 +100,7 @@ class Holding:
         """
         for mover in movers:
             if self._ledger.admission(mover.key) != mover.admission:
-                return NotHeld(mover.key)
+                return NoPlace(mover.key)
         victims = tuple(sorted((one for one in movers if one.claim is not None), key=lambda one: one.key))
         moving = sorted((one for one in movers if one.claim is None), key=lambda mover: (-mover.size, mover.key))
         line: list[Mover | None] = [*((None,) if self._gang else ()), *moving]  # None is the gang
@@ -108,13 +108,13 @@ class Holding:
         for _ in range(MOST_ORDERS):
             found = self._in_order(line, movers)
             if isinstance(found, _Taken):
-                return Held(found.gang or {}, tuple(_move(one, found.moves[one.key]) for one in moving), victims)
+                return PlacesOfAll(found.gang or {}, tuple(_move(one, found.moves[one.key]) for one in moving), victims)
             blamed = line[found]
             tried.append(line)
             line = [blamed, *(one for one in line if one is not blamed)]
             if line in tried:
                 break
-        return NotHeld(None if blamed is None else blamed.key)
+        return NoPlace(None if blamed is None else blamed.key)
 
     def _in_order(self, line: Sequence[Mover | None], movers: Sequence[Mover]) -> _Taken | int:
         """Returns places for all in this order, or the index of the first that has none."""

@@ -2,7 +2,7 @@
 
 When a job shrinks, its own controller chooses the pods that end. Until they have ended, the ledger counts the first places of
 the assignment for the pods that stay (convert_workloads.py), and charges pods on other places as foreign. Called by
-controllers/decide/kept_places.py.
+controllers/decide/shrunk_jobs.py.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from admission.engine.topology.assignment_parts import merged, stale
 from admission.engine.topology.tree.tree_spec import Values
 
 
-def kept_places(ledger: Ledger, key: str) -> Admit | None:
+def shrunk_places(ledger: Ledger, key: str) -> Admit | None:
     """Returns the workload's admission at the places of its bound pods, and charges it.
 
     Returns None as long as not exactly the admitted pods of each pod set are bound, each in a domain of the topology. If the

@@ -8,7 +8,7 @@ from typing import cast
 
 import pytest
 
-from admission.controllers.decide.kept_places import KeptPlaces
+from admission.controllers.decide.shrunk_jobs import ShrunkJobs
 from admission.controllers.watch.cluster_view import Views
 from admission.controllers.watch.projection import ProjectedMeta, ProjectedPod
 from admission.engine.model import ObjectRemoved, RemovedKind
@@ -16,8 +16,8 @@ from api.assignment import encode
 from api.kube.informers.store import Store
 from api.names import ELASTIC_JOB, HOSTNAME_LABEL, REPLACEMENT_FOR, WORKLOAD_SLICE_NAME
 from api.workloads import Workload
-from tests.admission.engine.cycle.test_kept_places import bound, shrunk
 from tests.admission.engine.cycle.test_moved_pods import places_of
+from tests.admission.engine.cycle.test_shrunk_places import bound, shrunk
 from tests.builders import condition
 
 
@@ -54,7 +54,7 @@ class Watching:
         self.pods: Store[ProjectedPod] = Store("pods")
         self.woken = 0
         views = cast("Views", SimpleNamespace(workloads=self.workloads, pods=self.pods))
-        self.kept = KeptPlaces(views, self.ledger, self.wake)
+        self.kept = ShrunkJobs(views, self.ledger, self.wake)
         for number in range(2):
             self.pods.upsert(self.seen(number))
 

@@ -1,7 +1,7 @@
 """Updates the places of elastic jobs that have shrunk to those of the remaining pods.
 
-The scheduler calls it before each cycle; engine/cycle/kept_places.py finds the places. A Workload is checked when it has given
-up pods or has replaced another slice, and whenever one of its pods is bound or ends, until all of its pods are bound.
+The scheduler calls it before each cycle; engine/cycle/shrunk_places.py finds the places. A Workload is checked when it has
+given up pods or has replaced another slice, and whenever one of its pods is bound or ends, until all of its pods are bound.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Container, Iterator
 from admission.controllers.watch.cluster_view import Views
 from admission.controllers.watch.projection import ProjectedPod
 from admission.controllers.watch.slices import first_key, replaced_key
-from admission.engine.cycle.kept_places import kept_places
+from admission.engine.cycle.shrunk_places import shrunk_places
 from admission.engine.decision import Admit
 from admission.engine.ledger.ledger import Ledger
 from api import assignment
@@ -23,7 +23,7 @@ from api.topology_assignment import TopologyAssignment
 from api.workloads import Workload
 
 
-class KeptPlaces:
+class ShrunkJobs:
     """The Workloads whose places may differ from those of their pods; `request_cycle` is called when one is to be looked at."""
 
     def __init__(self, views: Views, ledger: Ledger, request_cycle: Callable[[], None]) -> None:
@@ -56,7 +56,7 @@ class KeptPlaces:
             if self._ledger.workload(key) is None:
                 self._due.add(key)  # another slice is charged while its admission is being written
                 continue
-            places = kept_places(self._ledger, key)
+            places = shrunk_places(self._ledger, key)
             if places is None:
                 continue
             self._close(workload)

@@ -8,7 +8,7 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from admission.engine.cycle.kept_places import kept_places
+from admission.engine.cycle.shrunk_places import shrunk_places
 from admission.engine.ledger.ledger import Ledger
 from admission.engine.model import (
     Admission,
@@ -82,9 +82,9 @@ def test_places_and_free_capacity_are_those_of_the_pods_that_are_left(placed: li
         return
     ledger = shrunk(places, left)
     if left != places:
-        assert kept_places(ledger, "w") is None, "pods still end"
+        assert shrunk_places(ledger, "w") is None, "pods still end"
     end(ledger, places, left)
-    found = kept_places(ledger, "w")
+    found = shrunk_places(ledger, "w")
     assert found is not None
     assert places_of(found.admission) == {host: count for host, count in left.items() if count}
     assert {host: capacity(ledger, host) for host in HOSTS} == {host: 4 - left.get(host, 0) for host in HOSTS}
@@ -95,7 +95,7 @@ def test_it_waits_until_all_its_pods_are_bound() -> None:
     places = {"a": 2, "b": 2}
     ledger = shrunk(places, {"a": 1, "b": 2})
     end(ledger, places, {"a": 1, "b": 1})
-    assert kept_places(ledger, "w") is None
+    assert shrunk_places(ledger, "w") is None
 
 
 def test_a_pod_too_many_changes_no_place() -> None:
@@ -104,6 +104,6 @@ def test_a_pod_too_many_changes_no_place() -> None:
     ledger = shrunk(places, {"b": 2})
     end(ledger, places, {"b": 2})
     ledger.apply(bound("c", 9))
-    assert kept_places(ledger, "w") is None
+    assert shrunk_places(ledger, "w") is None
     [got] = ledger.admission("w").pod_sets  # type: ignore[union-attr]  # it is charged
     assert Counter({d.values[-1]: d.count for d in got.assignment.domains}) == {"a": 2}  # type: ignore[union-attr]
