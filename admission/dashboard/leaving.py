@@ -1,6 +1,6 @@
 """Places that workloads are leaving for waiting ones: victims of a preemption, and workloads that move, until their pods end.
 
-The controller holds such places for the waiting workload (engine/ledger/holds.py, queue/capacity_reservations.py). The
+The controller holds such places for the waiting workload (engine/ledger/holds.py, queue/pending_reservations.py). The
 conditions of those that leave name it, and their bound pods say where. Each change reads only the workloads that changed.
 """
 

@@ -16,8 +16,8 @@ from admission.engine.ledger.ledger import Ledger
 from admission.engine.model import Admission, Workload
 from admission.engine.queue.cluster_queue import order_of
 from admission.engine.queue.pending import StartReservation
+from admission.engine.queue.pending_reservations import StartReservations
 from admission.engine.queue.positions import Order
-from admission.engine.queue.start_reservations import StartReservations
 from admission.engine.topology.allocation.footprint import Footprint, joined
 
 _Turn = tuple[int, Order]

@@ -6,8 +6,7 @@ lines                   which change requeues which workloads
 first_lines             the lines of a queue that past usage orders
 pending, positions      one pending workload; its sort key
 queueing_hints          which change can make a workload admissible
-capacity_reservations   reservations of workloads whose victims are leaving
-start_reservations      the reserved start of the first workload of a backfill queue
+pending_reservations    capacity of workloads whose victims are leaving; starts of queues with backfill
 evictions               recent evictions, by preemptor and victim
 past_usage              past usage of LocalQueues
 notices                 workloads that a cycle did not evaluate, with the reason

@@ -9,11 +9,11 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import partial
 
 from admission.engine.model import Workload
-from admission.engine.queue.capacity_reservations import Preemptors, ReservationIndex
 from admission.engine.queue.cluster_queue import QueueLine
 from admission.engine.queue.notices import EvaluationNotices
 from admission.engine.queue.past_usage import PastUsage
 from admission.engine.queue.pending import CapacityReservation, PendingWorkload
+from admission.engine.queue.pending_reservations import Preemptors, ReservationIndex
 from admission.engine.queue.queueing_hints import Free, FreeOf
 
 Beside = Callable[[Iterable[tuple[Workload, CapacityReservation]]], FreeOf]

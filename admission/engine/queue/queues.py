@@ -23,7 +23,6 @@ from itertools import count
 from math import inf
 
 from admission.engine.model import ClusterQueue, FlavorResource, QueueingStrategy, Workload
-from admission.engine.queue.capacity_reservations import Preemptors, ReservationIndex
 from admission.engine.queue.cluster_queue import (
     EquivalenceClass,
     QueueLine,
@@ -45,9 +44,9 @@ from admission.engine.queue.pending import (
     same_place,
 )
 from admission.engine.queue.pending_counts import PendingCounts, pending_counts
+from admission.engine.queue.pending_reservations import Preemptors, ReservationIndex, StartReservations
 from admission.engine.queue.positions import Position
 from admission.engine.queue.queueing_hints import Free, QueueingHint
-from admission.engine.queue.start_reservations import StartReservations
 from admission.engine.reasons import Reason
 
 
