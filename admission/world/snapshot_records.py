@@ -9,13 +9,12 @@ from typing import Final, overload
 import msgspec
 
 from admission.engine.cycle import spare_hosts
-from admission.engine.ledger.holds import Hold, HoldKind, hold_key
+from admission.engine.ledger.holds import FlavorSpares, Hold, HoldKind, hold_key
 from admission.engine.ledger.ledger import Ledger
 from admission.engine.model import Admission, Cohort, FlavorResource, Quota, SpareRule, Workload
 from admission.engine.queue.pending import CapacityReservation, StartReservation
 from admission.engine.queue.queueing_hints import QueueingHint
 from admission.engine.reasons import Reason
-from admission.engine.topology.flavor_spares import FlavorSpares
 from admission.engine.topology.tree.tree_spec import Values
 
 _UNSETTLED: Final = -1
@@ -115,7 +114,7 @@ class HeldCapacityRecord(msgspec.Struct, frozen=True):
 
 
 class FlavorSparesRecord(msgspec.Struct, frozen=True):
-    """The spare hosts of a flavor by domain (engine/topology/flavor_spares.py).
+    """The spare hosts of a flavor by domain (engine/cycle/flavor_spares.py).
 
     `settled`: no host has become free since there were too few.
     """

@@ -13,8 +13,8 @@ from typing import Final
 from admission import metrics
 from admission.controllers.watch.cluster_view import Views
 from admission.engine.convert import convert_queues
+from admission.engine.ledger.holds import FlavorSpares
 from admission.engine.ledger.ledger import Ledger
-from admission.engine.topology.flavor_spares import FlavorSpares
 from api.errors import InvalidObject
 from api.kube.events import EventRecorder, ref_to
 from api.kube.informers.store import Change, ChangeType

@@ -9,16 +9,19 @@ Called by `decide` and by the second pass.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
 from typing import Final
 
+import numpy as np
+
 from admission.engine.decision import PlacementResult
-from admission.engine.ledger.holds import Hold, HoldKind, hold_key
+from admission.engine.ledger.holds import FlavorSpares, Hold, HoldKind, hold_key
 from admission.engine.ledger.ledger import Ledger
 from admission.engine.model import (
     Admission,
+    Amounts,
     Assignment,
     DomainCount,
     FlavorResource,
@@ -28,7 +31,7 @@ from admission.engine.model import (
     SpareRule,
     Workload,
 )
-from admission.engine.topology.flavor_spares import FlavorSpares, domain_of, free_amounts, idle_hosts, wanted
+from admission.engine.topology.tree.level import Ints
 from admission.engine.topology.tree.tree import Tree
 from admission.engine.topology.tree.tree_spec import Values
 
@@ -66,7 +69,7 @@ def release_near(ledger: Ledger, admission: Admission) -> list[str]:
         state, tree = ledger.flavor_spares.get(name), ledger.capacity.trees.get(name)
         if state is None or tree is None or got.assignment is None:
             continue
-        near = {domain_of(tree, state.rule, domain.values[-1]) for domain in got.assignment.domains} - {None}
+        near = {_domain_of(tree, state.rule, domain.values[-1]) for domain in got.assignment.domains} - {None}
         for domain in [each for each in state.held if each in near or not near]:
             if ledger.holds.drop(_key(name, domain)):
                 hosts += state.held[domain]
@@ -122,7 +125,7 @@ class _Holder:
         if state is None or state.rule != self._rule or state.nodes != len(self._tree.levels[-1]):
             return False
         if state.generation != (generation := ledger.generation(self._flavor)):
-            if state.count < state.wanted or state.wanted_of != wanted(self._tree, self._rule):
+            if state.count < state.wanted or state.wanted_of != _wanted(self._tree, self._rule):
                 return False
             ledger.journal.put(ledger.flavor_spares, self._flavor, replace(state, generation=generation))
         return all(self._is_held(domain, hosts) for domain, hosts in state.held.items())
@@ -133,13 +136,13 @@ class _Holder:
         if before is not None and before.rule != self._rule:
             _forget(ledger, self._flavor)
             before = None
-        counts, earlier = wanted(self._tree, self._rule), before.held if before is not None else {}
+        counts, earlier = _wanted(self._tree, self._rule), before.held if before is not None else {}
         kept = {
             each for each, hosts in earlier.items() if len(hosts) == counts.get(each) and self._is_held(each, hosts)
         }
         for domain in earlier.keys() - kept:
             ledger.holds.drop(_key(self._flavor, domain))
-        idle = idle_hosts(self._tree, self._rule, counts.keys() - kept)
+        idle = _idle_hosts(self._tree, self._rule, counts.keys() - kept)
         found = {
             domain: earlier[domain]
             if domain in kept
@@ -156,7 +159,7 @@ class _Holder:
     def _is_held(self, domain: Values, hosts: tuple[str, ...]) -> bool:
         """Reports whether the domain's spare hosts are charged and still in it."""
         charged = _key(self._flavor, domain) in self._ledger.holds
-        return charged and all(domain_of(self._tree, self._rule, host) == domain for host in hosts)
+        return charged and all(_domain_of(self._tree, self._rule, host) == domain for host in hosts)
 
     def _hold(self, domain: Values, hosts: Sequence[str], number: int) -> tuple[str, ...]:
         """Holds the first so many of these idle hosts for which there is quota; returns them."""
@@ -174,7 +177,7 @@ class _Holder:
         """Yields a pod set of one pod that fills the host, for each host for which the ClusterQueue has quota."""
         total: dict[FlavorResource, int] = {}
         for host in hosts:
-            amounts = free_amounts(self._tree, host)
+            amounts = _free_amounts(self._tree, host)
             charged = {name: amount for name, amount in amounts.items() if self._covers(name)}
             after = {(self._flavor, name): total.get((self._flavor, name), 0) + each for name, each in charged.items()}
             if after and not self._ledger.quota.fits(self._rule.queue, after):
@@ -203,3 +206,50 @@ def _forget(ledger: Ledger, name: str) -> None:
     for domain in state.held:
         ledger.holds.drop(_key(name, domain))
     ledger.journal.drop(ledger.flavor_spares, name)
+
+
+def _wanted(tree: Tree, rule: SpareRule) -> dict[Values, int]:
+    """Returns the number of spare hosts of each domain that has some, by path."""
+    level = tree.level_of(rule.level)
+    if level is None or not tree.shape.by_host:
+        return {}
+    above = _domain_of_hosts(tree, level)[tree.levels[-1].alive]
+    numbers = np.bincount(above, minlength=tree.levels[level].size) // rule.of * rule.hosts
+    paths = tree.levels[level].paths
+    return {paths[slot]: int(numbers[slot]) for slot in tree.levels[level].in_order(np.flatnonzero(numbers).tolist())}
+
+
+def _idle_hosts(tree: Tree, rule: SpareRule, domains: Collection[Values]) -> dict[Values, list[str]]:
+    """Returns by domain the hosts on which no admitted workload uses anything, by name. O(hosts), for all domains together."""
+    level = tree.level_of(rule.level)
+    found: dict[Values, list[str]] = {domain: [] for domain in domains}
+    if level is None or not domains:
+        return found
+    slots = {slot: domain for domain in domains if (slot := tree.levels[level].slots.get(domain)) is not None}
+    above = _domain_of_hosts(tree, level)
+    for host in tree.levels[-1].in_order(np.flatnonzero(tree.idle() & np.isin(above, list(slots))).tolist()):
+        found[slots[int(above[host])]].append(tree.values(host)[-1])
+    return found
+
+
+def _domain_of(tree: Tree, rule: SpareRule, host: str) -> Values | None:
+    """Returns the domain of the rule's level in which the host is, or None if the tree has no such host."""
+    row, level = tree.row_of_host.get(host), tree.level_of(rule.level)
+    return None if row is None or level is None else tree.levels[-1].paths[row][: level + 1]
+
+
+def _free_amounts(tree: Tree, host: str) -> Amounts:
+    """Returns what is free on the host, by resource; without pod slots and exclusive names."""
+    row, columns = tree.row_of_host[host], tree.columns
+    found = {
+        name: tree.free_at(row, column) for column, name in enumerate(columns.names) if column not in columns.exclusive
+    }
+    return {name: amount for name, amount in found.items() if amount > 0 and name != "pods"}
+
+
+def _domain_of_hosts(tree: Tree, level: int) -> Ints:
+    """Returns for each host's slot the slot of its domain at that level."""
+    above = np.arange(tree.levels[-1].size, dtype=np.int64)
+    for lower in range(tree.depth - 1, level, -1):
+        above = tree.levels[lower].parent[above]
+    return above

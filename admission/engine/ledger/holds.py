@@ -16,9 +16,10 @@ from enum import Enum
 from typing import Final, Self
 
 from admission.engine.journal import Journal
-from admission.engine.model import Admission, Workload
+from admission.engine.model import Admission, SpareRule, Workload
 from admission.engine.quota.tree import QuotaTree
 from admission.engine.topology.allocation.capacity import Capacity
+from admission.engine.topology.tree.tree_spec import Values
 
 
 class HoldKind(Enum):
@@ -151,6 +152,35 @@ class Hold:
         """Returns the hold of the places alone, without quota."""
         places = tuple(replace(pod_set, usage={}) for pod_set in self.admission.pod_sets)
         return replace(self, admission=replace(self.admission, pod_sets=places))
+
+
+@dataclass(frozen=True, slots=True)
+class FlavorSpares:
+    """The spare hosts of one flavor. `held` has the hosts by domain, in order of path.
+
+    `wanted_of` is how many the rule says for each domain; `nodes`, how many hosts the flavor had then, and `generation`, the
+    ledger's: when it has grown, a host may be in another domain now, and while there are too few, hosts are looked for again.
+    """
+
+    rule: SpareRule
+    held: dict[Values, tuple[str, ...]]
+    wanted_of: dict[Values, int]
+    nodes: int
+    generation: int
+
+    @property
+    def wanted(self) -> int:
+        """How many hosts the rule says."""
+        return sum(self.wanted_of.values())
+
+    def hosts(self) -> set[str]:
+        """Returns the names of the held hosts."""
+        return {host for hosts in self.held.values() for host in hosts}
+
+    @property
+    def count(self) -> int:
+        """The number of held hosts."""
+        return sum(map(len, self.held.values()))
 
 
 class Holds:

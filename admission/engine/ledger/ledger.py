@@ -18,7 +18,7 @@ from itertools import chain
 from admission.engine.advance_reservations import marked
 from admission.engine.journal import Journal, Trial
 from admission.engine.ledger.audit import wrong_nodes, wrong_quota
-from admission.engine.ledger.holds import HoldKind, Holds, hold_key
+from admission.engine.ledger.holds import FlavorSpares, HoldKind, Holds, hold_key
 from admission.engine.model import (
     Admission,
     AdvanceReservation,
@@ -48,7 +48,6 @@ from admission.engine.topology.allocation.entries import Allocation, Slot
 from admission.engine.topology.allocation.footprint import Footprint, SparseAmounts, footprint, free
 from admission.engine.topology.allocation.ranked import RankedAllocations, RankedQueue
 from admission.engine.topology.allocation.simulated_removal import shift, taken
-from admission.engine.topology.flavor_spares import FlavorSpares
 from admission.engine.topology.neighbours.counts import Steps
 from admission.engine.topology.queries import PlacementQueries
 from admission.engine.topology.tree.tree import Tree

@@ -40,5 +40,4 @@ empty_cluster     placement as if nothing were admitted
 eviction_gains    what evictions would free for a gang
 eviction_order    how many evictions a domain needs
 eviction_takes    what workloads use on the rows of a flavor
-flavor_spares     idle hosts that are a flavor's spare hosts
 """
