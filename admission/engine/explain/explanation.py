@@ -62,12 +62,16 @@ class Shortage:
 
 @dataclass(frozen=True, slots=True)
 class Exclusion:
-    """Excluded nodes of one domain. `what` is the taint or the label; `pods` is how many pods they would hold otherwise."""
+    """Excluded nodes of one domain. `what` is the taint or the label; `pods` is how many pods they would hold otherwise.
+
+    `more` is how many taints or labels `what` counts because there are too many to name them; 0 if it names one.
+    """
 
     code: Reason
     what: str
     nodes: int
     pods: int
+    more: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import Final
 
 import numpy as np
 
@@ -21,7 +22,7 @@ from admission.engine.topology.count import Counter, Numbers, count_in, rows_bel
 from admission.engine.topology.neighbours.placed import APART
 from admission.engine.topology.neighbours.within import one_each
 from admission.engine.topology.tree.level import Bools, Ints
-from admission.engine.topology.tree.match import taint_text, untolerated
+from admission.engine.topology.tree.match import TOLD, taint_text, untolerated
 from admission.engine.topology.tree.tree import Tree
 from admission.engine.topology.usage import NodeRecord
 
@@ -143,8 +144,8 @@ class FlavorCapacity:
             why = _why(resolved, self.tree.matcher.node(row), near)
             nodes, pods = found.get(why, (0, 0))
             found[why] = (nodes + 1, pods + int(fit[row]))
-        for (code, what), (nodes, pods) in sorted(found.items()):
-            yield Exclusion(code, what, nodes, pods)
+        for code in sorted({code for code, _ in found}):
+            yield from _told(code, [(what, *sums) for (each, what), sums in found.items() if each is code])
 
     def _fit(self, resolved: ResolvedRequest) -> Ints:
         """Returns how many pods fit into each row by capacity alone."""
@@ -161,6 +162,23 @@ class FlavorCapacity:
         if number := int((left > 0).sum()):
             what = f"{' and '.join(keys)} among its own pods"
             yield Exclusion(Reason.POD_ANTI_AFFINITY, what, number, int(left.sum()))
+
+
+_SEVERAL: Final = {
+    Reason.UNTOLERATED_TAINT: "taints",
+    Reason.ADVANCE_RESERVATION: "advance reservations",
+    Reason.NODE_SELECTOR_MISMATCH: "labels of the node selector",
+}
+
+
+def _told(code: Reason, found: list[tuple[str, int, int]]) -> Iterator[Exclusion]:
+    """Yields the exclusions by one test, each as (what, nodes, pods): those of most nodes by name, and the others together."""
+    ranked = sorted(found, key=lambda one: (-one[1], one[0]))
+    named = len(ranked) if len(ranked) <= TOLD + 1 else TOLD
+    yield from (Exclusion(code, *one) for one in sorted(ranked[:named]))
+    if others := ranked[named:]:
+        what = f"{len(others)} more {_SEVERAL.get(code, 'terms')}"
+        yield Exclusion(code, what, sum(one[1] for one in others), sum(one[2] for one in others), len(others))
 
 
 def in_slices(resolved: ResolvedRequest, level: int) -> bool:

@@ -180,7 +180,7 @@ _TESTS = {
 
 def exclusion_text(exclusion: Exclusion) -> str:
     """Describes excluded nodes."""
-    what = f"{_TESTS[exclusion.code]} {exclusion.what}".rstrip()
+    what = exclusion.what if exclusion.more else f"{_TESTS[exclusion.code]} {exclusion.what}".rstrip()
     return f"{_counted(exclusion.nodes, 'node')} excluded by {what} (room for {exclusion.pods})"
 
 

@@ -37,7 +37,7 @@ _NAME_FIELD = "metadata.name"
 _INTEGER = re.compile(r"[+-]?0{0,1000}[0-9]{1,19}")
 _CANONICAL = re.compile(r"0|-?[1-9][0-9]{0,18}")
 _INT64 = range(-(2**63), 2**63)
-_TOLD: Final = 16
+TOLD: Final = 16
 """So many taints are told by name: messages of thousands would be longer than a status may be."""
 _TOLERATIONS: Final = 16
 """Distinct tolerations for which the result of each combination of taints is kept."""
@@ -147,10 +147,10 @@ class _Blocked:
         """
         counts = np.bincount(self.kind[classes], minlength=len(self.texts) + 1)[:-1]
         order = np.argsort(-counts, kind="stable")[: np.count_nonzero(counts)]
-        beyond = int(counts[order[_TOLD:]].sum())
+        beyond = int(counts[order[TOLD:]].sum())
         return (
-            {self.texts[number]: int(counts[number]) for number in order[:_TOLD].tolist()},
-            max(0, len(order) - _TOLD),
+            {self.texts[number]: int(counts[number]) for number in order[:TOLD].tolist()},
+            max(0, len(order) - TOLD),
             beyond,
         )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -31,10 +32,10 @@ from admission.engine.explain.explanation import (
     Explanation,
     Verdict,
 )
-from admission.engine.explain.wording import headline
+from admission.engine.explain.wording import headline, level_text
 from admission.engine.model import Taint
 from admission.engine.reasons import Reason
-from tests.admission.engine.builders import CPU, HOST, RACK, Cluster, waits
+from tests.admission.engine.builders import CPU, HOST, RACK, Cluster, host, queue, racks, waits
 from tests.admission.engine.dump import dump
 from tests.admission.engine.explain import situations
 from tests.admission.engine.explain.applied_remedies import admits, one_less
@@ -315,6 +316,24 @@ def test_excluded_nodes_are_counted_with_their_free_capacity() -> None:
         (Reason.UNTOLERATED_TAINT, "maintenance=soon:NoSchedule", 2, 8)
     ]
     assert Taint(key="maintenance", effect="NoSchedule", value="soon") == MAINTENANCE
+
+
+def test_of_many_taints_those_of_most_nodes_are_named_and_the_others_counted() -> None:
+    teams = [f"team-{number:03d}" for number in range(300)]
+    nodes = [
+        replace(host(f"{team}-{at}", "r1", 2), taints=(Taint(key=team, effect="NoSchedule"),))
+        for team in teams
+        for at in range(2 if team == "team-299" else 1)
+    ]
+    cluster = situations.waiting(racks(), *nodes, queue(tas=100))
+    [flavor] = explained(cluster).flavors
+    rack = flavor.pod_sets[0].levels[0]
+    exclusions = [(e.what, e.nodes, e.pods, e.more) for e in rack.exclusions]
+    assert exclusions[:2] == [("team-000:NoSchedule", 1, 2, 0), ("team-001:NoSchedule", 1, 2, 0)]
+    assert exclusions[15:] == [("team-299:NoSchedule", 2, 4, 0), ("284 more taints", 284, 568, 284)]
+    text = level_text(rack)
+    assert text.endswith("; 284 nodes excluded by 284 more taints (room for 568))")
+    assert len(text) < 1500
 
 
 def test_the_quota_view_names_the_borrowers() -> None:
