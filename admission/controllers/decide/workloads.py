@@ -12,8 +12,8 @@ import time
 from collections.abc import Callable, Iterable
 
 from admission import metrics
-from admission.controllers.report.waiting_pods import only_pod, reason_of_wait
 from admission.controllers.state import conditions, lifecycle, unsupported_fields
+from admission.controllers.state.waiting_pods import only_pod, reason_of_wait
 from admission.controllers.watch.cluster_view import BY_CLUSTER_QUEUE, BY_QUEUE, Views
 from admission.controllers.watch.rounds import Rounds
 from admission.controllers.write.evictor import Evictor

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from admission.controllers.report.explainer import Explainer
-from admission.controllers.report.waiting_pods import only_pod, reason_of_wait
 from admission.controllers.state import conditions
+from admission.controllers.state.waiting_pods import only_pod, reason_of_wait
 from admission.controllers.watch.cluster_view import Views
 from admission.controllers.write.status import patch_status, written_reason
 from admission.engine.explain.wording import NEVER

@@ -4,5 +4,6 @@ conditions, active_conditions         the conditions of Workloads and of Cluster
 admission_context, checks             what a step depends on; what the admission checks of a queue say
 lifecycle, timeouts, evictions        the next step, when it is due, and the record of evictions
 actions                               what a job or its pods are told to do
+waiting_pods                          the pod of a Workload of one pod, and why it waits
 unsupported_fields                    fields of queues and Workloads that have no effect
 """
