@@ -30,6 +30,8 @@ import admission.webhook.server.metrics
 import admission.workload_metrics
 import ungater.metrics
 from admission.cli.main import app as stowage
+from admission.controllers.state import condition_table
+from admission.controllers.state.condition_table import ROWS, STATES, WAITING, Lasts, Writer
 from admission.doctor import checks as doctor_checks
 from admission.doctor import preflight
 from admission.doctor.question import Question
@@ -208,10 +210,11 @@ def conditions() -> str:
     """Returns the page of condition types and their reasons: those of waits, of preemptions, and of api/names/conditions.py."""
     rows = [[f"`{each}`", str(each.owner), "yes" if each.retained else "", each.__doc__ or ""] for each in Reason]
     described = meanings(ast.parse(inspect.getsource(condition_names)))
-    types = [[f"`{value}`", described["", key]] for key, value in _texts(condition_names) if ("", key) in described]
+    types = [(value, described["", key]) for key, value in _texts(condition_names) if ("", key) in described]
     parts = [
-        "## Condition types",
-        table(("type", "meaning"), types),
+        *_of_workloads(types),
+        "## Conditions of other objects",
+        table(("type", "meaning"), [[f"`{kind}`", meaning] for kind, meaning in types if kind not in ROWS]),
         "## Why a workload waits",
         "Reasons of QuotaReserved=False come first, the most specific first where several hold. Reasons of an explanation "
         "detail such a reason. A retained reason stays until the next cycle, or until the controller that wrote it removes it.",
@@ -223,6 +226,40 @@ def conditions() -> str:
         reasons = [[f"`{value}`", described[title, key]] for key, value in _texts(holder)]
         parts += [f"## {title}", inspect.getdoc(holder) or "", table(("reason", "meaning"), reasons)]
     return page("Conditions and reasons", *parts)
+
+
+def _of_workloads(types: Sequence[tuple[str, str]]) -> Iterator[str]:
+    """Yields the parts about conditions of Workloads: the table, the diagram of states, and who the writers are."""
+    described = meanings(ast.parse(inspect.getsource(condition_table)))
+    yield "## Conditions of Workloads"
+    yield "Those in the column `written by` write True; those who clear a condition write False, or remove it."
+    rows = [(kind, meaning, ROWS[kind]) for kind, meaning in types if kind in ROWS]
+    yield table(
+        ("type", "meaning", "written by", "cleared by", "lasts"),
+        [
+            [f"`{kind}`", meaning, ", ".join(row.set_by), ", ".join(row.cleared_by) or "nobody", row.lasts]
+            for kind, meaning, row in rows
+        ],
+    )
+    for title, members in (("lasts", Lasts), ("writer", Writer)):
+        yield table((title, "meaning"), [[f"`{one.value}`", described[members.__name__, one.name]] for one in members])
+    yield "## States of a Workload"
+    yield "A state is named for the condition that is True and matters most; `Waiting` has no quota. Labels name the writers."
+    yield "\n".join(["```mermaid", *_diagram(), "```"])
+
+
+def _diagram() -> Iterator[str]:
+    """Yields the lines of the diagram of the states of a Workload."""
+    yield "stateDiagram-v2"
+    yield f"    [*] --> {WAITING}"
+    for state, following in STATES.items():
+        for after, writers in following.items():
+            yield f"    {_short(state)} --> {_short(after)}: {', '.join(writers)}"
+    yield f"    {condition_names.FINISHED} --> [*]"
+
+
+def _short(kind: str) -> str:
+    return kind.rpartition("/")[2]
 
 
 def of_modules() -> Iterator[tuple[str, str]]:

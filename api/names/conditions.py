@@ -67,7 +67,7 @@ OVERCOMMITTED: Final = "Overcommitted"
 ABOVE_RESOURCE_QUOTA: Final = "AboveResourceQuota"
 """On ElasticQuotas: a ResourceQuota of the namespace allows less than `max`, so what is above it cannot be used."""
 FIELDS_HONOURED: Final = f"{STOWAGE}/FieldsHonoured"
-"""On ClusterQueues, LocalQueues and Cohorts: every field that is set has an effect; False names the fields without one."""
+"""On Workloads, ClusterQueues, LocalQueues and Cohorts: all that is set has an effect; False names what has none."""
 GANG_STARTED: Final = "Started"
 """On PodGroups: the gang's pods were started; if not, the reason is that of QuotaReserved, once the gang has its pods."""
 

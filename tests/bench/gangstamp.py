@@ -20,6 +20,7 @@ from admission.controllers.jobs.plan.pod_set_infos import pod_set_infos
 from admission.controllers.pods.compose import composed
 from admission.controllers.pods.start import starts
 from admission.controllers.state import conditions
+from admission.controllers.state.condition_table import Writer
 from admission.controllers.write.status import patch_status
 from admission.integrations.pods.pod import QueuedPod, QueuedPodReader
 from admission.integrations.pods.podgroup import PodUnit
@@ -67,7 +68,7 @@ async def _start(kube: Kube, waiting: asyncio.Queue[PodUnit], slots: asyncio.Sem
         made = composed(unit, unit.pods, JobContext(flavors=_FLAVORS))
         workload = Workload.from_wire(await kube.create(WORKLOADS, made))
         status = conditions.reserved(workload.status, _admission(workload), 0.0, 1)
-        workload = await patch_status(kube, workload, conditions.synced_admitted(status, 0.0, 1))
+        workload = await patch_status(kube, workload, conditions.synced_admitted(status, 0.0, 1), Writer.SCHEDULER)
         infos = pod_set_infos(workload, _FLAVORS, JobOptions())
         async with asyncio.TaskGroup() as group:
             for start in starts(unit, unit.pods, infos, workload):

@@ -23,6 +23,7 @@ from admission.controllers.jobs.context import JobContext, JobOptions
 from admission.controllers.jobs.plan.pod_set_infos import pod_set_infos
 from admission.controllers.jobs.plan.workload import composed
 from admission.controllers.state import conditions
+from admission.controllers.state.condition_table import Writer
 from admission.controllers.write.status import patch_status
 from admission.integrations.job import BatchJob
 from api.assignment import encode
@@ -138,7 +139,7 @@ async def _start(
         host = await hosts.take(job["spec"]["parallelism"])
         placed[meta["name"]] = dict(zip(_LEVELS, host, strict=True))
         status = conditions.reserved(workload.status, _admission(workload, host), 0.0, 1)
-        workload = await patch_status(kube, workload, conditions.synced_admitted(status, 0.0, 1))
+        workload = await patch_status(kube, workload, conditions.synced_admitted(status, 0.0, 1), Writer.SCHEDULER)
         running[meta["name"]] = workload, host
         patch = _KIND.start(job, pod_set_infos(workload, {"gpu": _FLAVOR}, JobOptions()))
         patch.pop("metadata", None)  # the Job controller has said Suspended meanwhile
@@ -154,7 +155,7 @@ async def _finish(
             continue
         hosts.give_back(host)
         status = conditions.finished(workload.status, FinishedReason.SUCCEEDED, "", 0.0, 1)
-        await patch_status(kube, workload, status)
+        await patch_status(kube, workload, status, Writer.JOBS)
         meta, patch = workload.metadata, {"metadata": {"finalizers": None}}
         await kube.patch(WORKLOADS, meta.name, patch, meta.namespace, kind=PatchKind.MERGE)
 

@@ -16,6 +16,7 @@ from typing import Any
 
 from admission import metrics
 from admission.controllers.decide.scheduler_context import SchedulerContext
+from admission.controllers.state.condition_table import Writer
 from admission.controllers.state.evictions import Eviction
 from admission.controllers.watch.cluster_view import Views
 from admission.controllers.write.evictor import Evictor
@@ -156,7 +157,7 @@ class PendingEvictions:
         workload = self._views.workloads.objects.get(removal.key)
         while workload is not None and _may_go(workload, removal):
             try:
-                await self._evictor.evict(workload, removal.eviction)
+                await self._evictor.evict(workload, removal.eviction, Writer.SCHEDULER)
             except NotFound:
                 return False
             except Conflict as why:

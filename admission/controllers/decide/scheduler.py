@@ -26,6 +26,7 @@ from admission.controllers.report.wait_reasons import WaitReason, WaitReporter
 from admission.controllers.watch.cluster_view import Views
 from admission.controllers.write.admission_writer import AdmissionWriter
 from admission.controllers.write.evictor import Evictor
+from admission.controllers.write.outcome import Outcome
 from admission.engine import model
 from admission.engine.cycle.cycle import CycleReport
 from admission.engine.cycle.decide import decide
@@ -255,24 +256,24 @@ class Scheduler:
 
     async def _move(self, decision: Admit) -> None:
         outcome = await self._counted(decision.workload, self._writer.move(decision))
-        if outcome not in ("written", "obsolete", "fenced"):
+        if not outcome.is_final:
             self._context.feed.let_go(decision.workload)
             self._repairs.again(decision.workload)
 
     async def _follow(self, decision: Admit) -> None:
         outcome = await self._counted(decision.workload, self._writer.follow(decision))
-        if outcome not in ("written", "obsolete", "fenced"):
+        if not outcome.is_final:
             self._context.feed.let_go(decision.workload)
             self._shrunk.again(decision.workload)
 
-    async def _counted(self, key: str, write: Awaitable[str]) -> str:
+    async def _counted(self, key: str, write: Awaitable[Outcome]) -> Outcome:
         try:
             async with self._slots:
                 outcome = await write
         except NotLeader:
-            outcome = "fenced"
+            outcome = Outcome.FENCED
         except StowageError as error:
-            outcome = "failed"
+            outcome = Outcome.FAILED
             log.warning("admission not written: %s", error, extra={"workload": key})
             await asyncio.sleep(_PAUSE)
         metrics.WRITES.labels(outcome).inc()

@@ -24,8 +24,10 @@ from admission import metrics
 from admission.controllers.forecasts.run_time_keeper import RunTimeKeeper, kind_of
 from admission.controllers.report.turns import Turns
 from admission.controllers.state import conditions
+from admission.controllers.state.condition_table import Writer
 from admission.controllers.watch.cluster_view import Views
-from admission.controllers.write.status import patch_status
+from admission.controllers.write.outcome import Outcome
+from admission.controllers.write.report_writer import ReportWriter
 from admission.engine.forecast.calibration import StartForecast
 from admission.engine.forecast.inputs import inputs_of
 from admission.engine.forecast.run_times import RunEstimate, RunKind
@@ -75,7 +77,8 @@ class Forecaster:
         limits: ForecastLimits | None = None,
         now: Callable[[], float] = time.time,
     ) -> None:
-        self._kube, self._views, self._ledger, self._queues = kube, views, ledger, queues
+        self._views, self._ledger, self._queues = views, ledger, queues
+        self._reports = ReportWriter(kube, Writer.FORECASTS, observe=views.workloads.observe)
         self._limits, self._now = limits or ForecastLimits(), now
         self._learned = learned
         self._first: dict[str, StartForecast] = {}
@@ -215,8 +218,8 @@ class Forecaster:
             status = conditions.without(status, EXPECTED_START)
         else:
             status = conditions.expected_start(status, wording(forecast), self._now(), generation)
-        if status != workload.status:
-            self._views.workloads.observe(await patch_status(self._kube, workload, status))
+        if status != workload.status and await self._reports.write(workload, status) is Outcome.OBSOLETE:
+            return
         if forecast is not None and key in self._views.workloads.objects:
             self._written[key] = forecast
 

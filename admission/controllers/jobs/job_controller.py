@@ -26,6 +26,7 @@ from admission.controllers.jobs.plan.job_plan import plan
 from admission.controllers.jobs.plan.workload import prebuilt_key
 from admission.controllers.jobs.predicates import has_ended, has_turned, is_progress, is_reclaim
 from admission.controllers.state.actions import CreateWorkload
+from admission.controllers.state.condition_table import Writer
 from admission.controllers.watch.caches import (
     BY_JOB,
     BY_PARENT,
@@ -100,7 +101,7 @@ class JobController:
         self._latest_workloads: MutationCache[Workload] = MutationCache()
         self._expected = ExpectedWorkloads(EXPECTATION, context.wall)
         self._resources = {framework: adapter.resource for framework, adapter in self._adapters.items()}
-        writer = WorkloadWriter(kube, self._latest_workloads, self._expected)
+        writer = WorkloadWriter(kube, self._latest_workloads, self._expected, Writer.JOBS)
         self._act = Executor(kube, context.recorder, self._resources, self._latest_jobs, writer, context.ending)
         self._last_fingerprints: dict[str, tuple[object, ...]] = {}
         self._orphans = OrphanedWorkloads(

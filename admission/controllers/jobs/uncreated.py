@@ -26,23 +26,26 @@ from cachetools import TTLCache
 
 from admission import metrics
 from admission.controllers.state import conditions
+from admission.controllers.state.actions import PlannedEvent
+from admission.controllers.state.condition_table import Writer
 from admission.controllers.state.conditions import is_running
 from admission.controllers.state.evictions import Eviction, evicted
 from admission.controllers.state.timeouts import RequeueBackoff
 from admission.controllers.watch.cluster_view import Views
 from admission.controllers.watch.projection import ProjectedMeta, ProjectedPod
 from admission.controllers.write.evictor import Evictor
-from admission.controllers.write.status import patch_unless_gone
+from admission.controllers.write.outcome import Outcome
+from admission.controllers.write.report_writer import ReportWriter
 from admission.engine.ledger.ledger import Ledger
 from admission.integrations.owners import owner_resources
 from admission.integrations.registry import REFERENCED_KINDS
 from api.errors import NotFound
 from api.kube.client import Kube
-from api.kube.events import EventRecorder, ref_to
+from api.kube.events import EventRecorder
 from api.kube.informers.informer import Informer
 from api.kube.informers.store import Change, ChangeType
 from api.kube.reconcile import Reconciler
-from api.kube.resources import EVENTS, JOBS, WORKLOADS, Resource
+from api.kube.resources import EVENTS, JOBS, Resource
 from api.meta import find_condition, parse_time, rfc3339
 from api.names import ADMITTED, NOT_CREATED, EvictedReason, WorkloadStateReason
 from api.workloads import RequeueState, Workload
@@ -158,7 +161,8 @@ class UncreatedController:
         now: Callable[[], float] = time.time,
     ) -> None:
         self._kube, self._views, self._ledger, self._events = kube, views, ledger, events
-        self._evictor, self._recorder, self._timeout, self._now = evictor, recorder, timeout, now
+        self._evictor, self._timeout, self._now = evictor, timeout, now
+        self._reports = ReportWriter(kube, Writer.REFUSED_PODS, recorder, views.workloads.observe)
         self._refusals: dict[str, Refusal] = {}
         self._left: dict[str, float] = {}
         self._strangers: TTLCache[str, bool] = TTLCache(_STRANGERS, _STRANGER_FOR)
@@ -294,12 +298,11 @@ class UncreatedController:
     async def _write(self, workload: Workload, text: str, *, refused: bool = True) -> None:
         before, generation = find_condition(workload.status.conditions, NOT_CREATED), workload.metadata.generation
         status = conditions.not_created(workload.status, text, self._now(), generation, refused=refused)
-        answer = await patch_unless_gone(self._kube, self._views, workload, status)
-        if answer is not None and text and (before is None or before.status != "True"):
+        begins = bool(text) and (before is None or before.status != "True")
+        events = (PlannedEvent("PodsNotCreated", text, "Warning"),) if begins else ()
+        if await self._reports.write(workload, status, *events) is Outcome.WRITTEN and begins and refused:
             admission = workload.status.admission
-            if refused:
-                metrics.NOT_CREATED.labels(admission.cluster_queue if admission is not None else "").inc()
-            self._recorder.record(ref_to(WORKLOADS, answer), "Warning", "PodsNotCreated", text)
+            metrics.NOT_CREATED.labels(admission.cluster_queue if admission is not None else "").inc()
 
     async def _evict(self, workload: Workload, text: str) -> None:
         """Evicts it, to queue again after a backoff: what refuses its pods rarely goes within a moment."""
@@ -309,7 +312,8 @@ class UncreatedController:
         state = RequeueState(count=times, requeue_at=rfc3339(again + 1))
         eviction = Eviction(EvictedReason.PODS_NOT_CREATED, f"Pods were not created within {self._timeout:g} s: {text}")
         status = evicted(status, eviction, now, workload.metadata.generation)
-        await self._evictor.write(workload, status.model_copy(update={"requeue_state": state}), eviction)
+        status = status.model_copy(update={"requeue_state": state})
+        await self._evictor.write(workload, status, eviction, Writer.REFUSED_PODS)
 
 
 def _admitted_at(workload: Workload) -> float:

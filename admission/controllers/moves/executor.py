@@ -22,7 +22,8 @@ from admission.controllers.moves.places import HeldPlaces
 from admission.controllers.moves.unfinished import NONE_UNFINISHED, Unfinished
 from admission.controllers.report.first_series import CHANGED, STARTED
 from admission.controllers.watch.cluster_view import Views
-from admission.controllers.write.admission_writer import AdmissionWriter, MoveOutcome
+from admission.controllers.write.admission_writer import AdmissionWriter
+from admission.controllers.write.outcome import Outcome
 from admission.engine.cycle.repeated_preemption import may_not_evict
 from admission.engine.decision import Preempt
 from admission.engine.listed import listed
@@ -132,11 +133,11 @@ class MoveExecutor:
                 return [each.workload for each in plan.moves[number:]]
             except StowageError as error:
                 log.warning("move not written: %s", error, extra={"workload": move.workload})
-                outcome = MoveOutcome.CHANGED
+                outcome = Outcome.CHANGED
             metrics.MOVES.labels(move.before.cluster_queue, outcome).inc()
-            if outcome == MoveOutcome.WRITTEN:
+            if outcome == Outcome.WRITTEN:
                 metrics.MOVE_LOSS.labels(move.before.cluster_queue).inc(move.cost)
-            if outcome == MoveOutcome.CHANGED:
+            if outcome == Outcome.CHANGED:
                 stays = [each.workload for each in plan.moves[number:]]
                 log.info("the moves have stopped", extra={"workload": plan.workload, "changed": move.workload})
                 if plan.workload:

@@ -34,12 +34,13 @@ from admission.controllers.nodes.node_failures import (
 )
 from admission.controllers.nodes.node_replacement import hostnames
 from admission.controllers.nodes.pod_mover import Displace
+from admission.controllers.state.condition_table import Writer
 from admission.controllers.state.evictions import Eviction
 from admission.controllers.watch.cluster_view import Views, hostname
 from admission.controllers.watch.projection import ProjectedPod
 from admission.controllers.watch.runtime_classes import scheduled
 from admission.controllers.write.evictor import Evictor
-from admission.controllers.write.status import patch_unless_gone
+from admission.controllers.write.report_writer import ReportWriter
 from admission.engine.ledger.ledger import Ledger
 from api.kube.client import Kube
 from api.kube.events import EventRecorder, ref_to
@@ -77,6 +78,7 @@ class NodeController:
         """`displace` finds other places for pods that a workload has lost on a node where others of its pods run."""
         self._kube, self._views, self._ledger, self._evictor = kube, views, ledger, evictor
         self._recorder, self._now, self._rules = recorder, now, rules or FailureRules()
+        self._reports = ReportWriter(kube, Writer.NODES, observe=views.workloads.observe)
         self._displace = displace
         self._looks: dict[str, int] = {}
         self.reconciler = Reconciler("nodes", self._reconcile, workers=1)
@@ -231,10 +233,10 @@ class NodeController:
             return
         too_many = multiple_failures(workload.status, host) if failed and not self._rules.together else None
         if too_many is not None:
-            await self._evictor.evict(workload, Eviction(EvictedReason.NODE_FAILURES, too_many))
+            await self._evictor.evict(workload, Eviction(EvictedReason.NODE_FAILURES, too_many), Writer.NODES)
             return
         status = with_unhealthy_node(workload.status, host) if failed else without_unhealthy_node(workload.status, host)
-        await patch_unless_gone(self._kube, self._views, workload, status)
+        await self._reports.write(workload, status)
 
     async def _end_pod(self, pod: Pod) -> None:
         """Ends a pod that can never run; its job replaces it and may ignore the failure, as it ignores those of nodes."""

@@ -16,17 +16,18 @@ from typing import Final
 from cachetools import LRUCache
 
 from admission.controllers.state import conditions
+from admission.controllers.state.actions import PlannedEvent
+from admission.controllers.state.condition_table import Writer
 from admission.controllers.state.conditions import is_running
 from admission.controllers.watch.cluster_view import Views, hostname
-from admission.controllers.write.status import patch_unless_gone
+from admission.controllers.write.report_writer import ReportWriter
 from admission.engine.cycle.placed_requests import placed_requests
 from admission.engine.ledger.ledger import Ledger
 from admission.engine.topology.level_check import BrokenLevel
 from api.kube.client import Kube
-from api.kube.events import EventRecorder, ref_to
+from api.kube.events import EventRecorder
 from api.kube.informers.store import Change, ChangeType
 from api.kube.reconcile import Reconciler
-from api.kube.resources import WORKLOADS
 from api.meta import find_condition
 from api.names import LEVELS_KEPT
 from api.pod.pods import Node
@@ -53,7 +54,8 @@ class RelabelledController:
         recorder: EventRecorder,
         now: Callable[[], float] = time.time,
     ) -> None:
-        self._kube, self._views, self._ledger, self._recorder, self._now = kube, views, ledger, recorder, now
+        self._views, self._ledger, self._now = views, ledger, now
+        self._reports = ReportWriter(kube, Writer.RELABELLED_NODES, recorder, views.workloads.observe)
         self.reconciler = Reconciler("required topology", self._reconcile, workers=1)
         self._relabelled: set[str] = set()
         self._away: LRUCache[str, Node] = LRUCache(_MOST_AWAY)
@@ -110,9 +112,9 @@ class RelabelledController:
         text = _text(broken)
         before = find_condition(workload.status.conditions, LEVELS_KEPT)
         status = conditions.levels_kept(workload.status, text, self._now(), workload.metadata.generation)
-        answer = await patch_unless_gone(self._kube, self._views, workload, status)
-        if answer is not None and text and (before is None or before.status == "True"):
-            self._recorder.record(ref_to(WORKLOADS, answer), "Warning", "NodesRelabelled", text)
+        begins = text and (before is None or before.status == "True")
+        events = (PlannedEvent("NodesRelabelled", text, "Warning"),) if begins else ()
+        await self._reports.write(workload, status, *events)
 
 
 def _usable(node: Node) -> bool:

@@ -10,9 +10,10 @@ from collections.abc import Callable
 
 from admission import metrics
 from admission.controllers.state import conditions
+from admission.controllers.state.condition_table import Writer
 from admission.controllers.state.conditions import is_running
 from admission.controllers.watch.cluster_view import Views
-from admission.controllers.write.status import patch_unless_gone
+from admission.controllers.write.report_writer import ReportWriter
 from admission.engine.cycle.spare_hosts import HeldHosts, held
 from admission.engine.ledger.ledger import Ledger
 from api.kube.client import Kube
@@ -25,7 +26,8 @@ class SpareHostsController:
     """Maintains the condition SpareHosts while it runs."""
 
     def __init__(self, kube: Kube, views: Views, ledger: Ledger, now: Callable[[], float] = time.time) -> None:
-        self._kube, self._views, self._ledger, self._now = kube, views, ledger, now
+        self._views, self._ledger, self._now = views, ledger, now
+        self._reports = ReportWriter(kube, Writer.SPARE_HOSTS, observe=views.workloads.observe)
         self._seen: dict[str, HeldHosts] = {}
         self.reconciler = Reconciler("spare hosts", self._reconcile, workers=1)
         views.workloads.add_handler(self._workload_changed)
@@ -53,4 +55,4 @@ class SpareHostsController:
         enough = len(now.names) >= now.wanted
         generation = workload.metadata.generation
         status = conditions.spare_hosts(workload.status, enough, now.text(), self._now(), generation)
-        await patch_unless_gone(self._kube, self._views, workload, status)
+        await self._reports.write(workload, status)

@@ -21,19 +21,22 @@ import msgspec
 from admission import metrics
 from admission.controllers.nodes.pod_mover import PodMover
 from admission.controllers.state import conditions
+from admission.controllers.state.actions import PlannedEvent
+from admission.controllers.state.condition_table import Writer
 from admission.controllers.state.conditions import is_running
 from admission.controllers.state.evictions import Eviction
 from admission.controllers.watch.cluster_view import Views
 from admission.controllers.watch.projection import ProjectedMeta
 from admission.controllers.write.evictor import Evictor
-from admission.controllers.write.status import patch_unless_gone
+from admission.controllers.write.outcome import Outcome
+from admission.controllers.write.report_writer import ReportWriter
 from admission.engine.listed import listed
 from api.kube.client import Kube
-from api.kube.events import EventRecorder, ref_to
+from api.kube.events import EventRecorder
 from api.kube.informers.informer import Informer
 from api.kube.informers.store import Change, ChangeType
 from api.kube.reconcile import Reconciler
-from api.kube.resources import PODS, WORKLOADS
+from api.kube.resources import PODS
 from api.meta import Condition, find_condition, is_true, parse_time
 from api.names import HOSTNAME_LABEL, LWS_NAME, PODSET_LABEL, UNSCHEDULABLE, WORKLOAD_ANNOTATION, EvictedReason
 from api.pod.pods import PENDING_PODS
@@ -163,8 +166,8 @@ class UnboundController:
         *,
         mover: PodMover | None = None,
     ) -> None:
-        self._kube, self._views, self._pods, self._evictor = kube, views, pods, evictor
-        self._recorder, self._timeout, self._now = recorder, timeout, now
+        self._views, self._pods, self._evictor, self._timeout, self._now = views, pods, evictor, timeout, now
+        self._reports = ReportWriter(kube, Writer.UNBOUND_PODS, recorder, views.workloads.observe)
         self._reported_at: dict[str, tuple[str, float]] = {}
         self._mover = mover
         self.reconciler = Reconciler("pods that no node takes", self._reconcile, workers=1)
@@ -229,7 +232,7 @@ class UnboundController:
                 return left
             refusal = _refusal_message(stuck)
             text = f"Pods could not be bound within {self._timeout:.0f} s after their gate was opened: {refusal}"
-            await self._evictor.evict(workload, Eviction(EvictedReason.PODS_UNSCHEDULABLE, text))
+            await self._evictor.evict(workload, Eviction(EvictedReason.PODS_UNSCHEDULABLE, text), Writer.UNBOUND_PODS)
             return None
         await self._write_status(workload, stuck)
         return self._timeout if stuck and not reported and not workload.of_one_pod else None
@@ -258,13 +261,9 @@ class UnboundController:
             return
         moved = not stuck and self._mover is not None and self._mover.has_ended_pods(workload.key)
         status = conditions.unschedulable(workload.status, text, self._now(), generation, moved=moved)
-        answer = await patch_unless_gone(self._kube, self._views, workload, status)
-        if answer is None:
-            return
-        if not stuck:
+        events = (PlannedEvent("PodsUnschedulable", text, "Warning"),) if stuck and not known else ()
+        if await self._reports.write(workload, status, *events) is Outcome.WRITTEN and not stuck:
             self._forget(workload.key)
-        if stuck and not known:
-            self._recorder.record(ref_to(WORKLOADS, answer), "Warning", "PodsUnschedulable", text)
 
 
 def _refusal_message(stuck: Sequence[UnboundPod]) -> str:

@@ -49,6 +49,7 @@ from admission.controllers.pods.predicates import is_creation, is_irrelevant, is
 from admission.controllers.pods.sets.set_slices import acting
 from admission.controllers.pods.workload_updates import with_reason
 from admission.controllers.state.actions import PlannedEvent
+from admission.controllers.state.condition_table import Writer
 from admission.controllers.watch.caches import (
     ExpectedWorkloads,
     InformerView,
@@ -113,7 +114,7 @@ class PodController:
         self._latest: MutationCache[Workload] = MutationCache()
         self._expected = ExpectedWorkloads(EXPECTATION, wall)
         self._going = PodsBeingDeleted()
-        writer = WorkloadWriter(kube, self._latest, self._expected)
+        writer = WorkloadWriter(kube, self._latest, self._expected, Writer.PODS)
         self._read = read = QueuedPodReader(self._options.label_keys_to_copy, self._options.annotation_keys_to_copy)
         self._act = PodExecutor(kube, context.recorder, pods, self._going, writer, wall, at_once, read)
         self._reported_events: dict[str, tuple[PlannedEvent, ...]] = {}

@@ -25,9 +25,11 @@ import msgspec
 
 from admission import metrics
 from admission.controllers.state import conditions
+from admission.controllers.state.actions import PlannedEvent
+from admission.controllers.state.condition_table import Writer
 from admission.controllers.watch.cluster_view import Views
 from admission.controllers.watch.projection import ProjectedPod
-from admission.controllers.write.status import patch_unless_gone
+from admission.controllers.write.report_writer import ReportWriter
 from admission.engine.ledger.ledger import Ledger
 from admission.engine.model import BoundPod
 from api.errors import Conflict, NotFound
@@ -95,6 +97,7 @@ class SurplusPodsController:
         wall: Callable[[], float] = time.time,
     ) -> None:
         self._kube, self._views, self._ledger, self._recorder, self._wall = kube, views, ledger, recorder, wall
+        self._reports = ReportWriter(kube, Writer.SURPLUS_PODS, recorder, views.workloads.observe)
         self._since: dict[str, float] = {}
         self.reconciler = Reconciler("pods beyond the admission", self._reconcile, workers=1)
         views.pods.add_handler(self._pod_changed)
@@ -157,9 +160,8 @@ class SurplusPodsController:
     async def _tell(self, workload: Workload, text: str) -> None:
         now, generation = self._wall(), workload.metadata.generation
         status = conditions.beyond_admission(workload.status, text, now, generation)
-        answer = await patch_unless_gone(self._kube, self._views, workload, status)
-        if answer is not None and text:
-            self._recorder.record(ref_to(WORKLOADS, answer), "Warning", "PodsBeyondAdmission", text)
+        events = (PlannedEvent("PodsBeyondAdmission", text, "Warning"),) if text else ()
+        await self._reports.write(workload, status, *events)
 
     async def _end(self, workload: Workload, surplus: dict[str, list[BoundPod]]) -> bool:
         """Deletes surplus pods. Reports whether there were any."""

@@ -1,6 +1,6 @@
 """What users and operators read: reasons, explanations, metrics.
 
-wait_reasons, waiting_pods       why a Workload waits, in its status; an event on its pod
+wait_reasons                     why a Workload waits, in its status; an event on its pod
 explainer                        what would admit it
 gauges, queue_totals             gauges and totals of queues
 capacity_gauges                  capacity of flavors and domains

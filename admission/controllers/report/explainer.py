@@ -19,8 +19,11 @@ from functools import partial
 from admission import metrics
 from admission.controllers.report.turns import Turns
 from admission.controllers.state import conditions
+from admission.controllers.state.actions import PlannedEvent
+from admission.controllers.state.condition_table import Writer
 from admission.controllers.watch.cluster_view import Views
-from admission.controllers.write.status import patch_status
+from admission.controllers.write.outcome import Outcome
+from admission.controllers.write.report_writer import ReportWriter
 from admission.engine.explain.cycle_decision import DecisionInputs
 from admission.engine.explain.explain import explain
 from admission.engine.explain.explanation import Explanation, Verdict
@@ -31,11 +34,9 @@ from admission.engine.moves.waiting import LatestStart, latest_start
 from admission.engine.queue.queues import PendingQueues
 from admission.engine.quota.fairness import FairSharingRules
 from admission.engine.reasons import Reason
-from api.errors import NotFound
 from api.kube.client import Kube
-from api.kube.events import EventRecorder, ref_to
+from api.kube.events import EventRecorder
 from api.kube.reconcile import Reconciler
-from api.kube.resources import WORKLOADS
 from api.meta import find_condition, is_true
 from api.names import EXPLANATION, FINISHED, QUOTA_RESERVED
 from api.workloads import Workload
@@ -82,8 +83,9 @@ class Explainer:
         startable: Callable[[], int | None] = lambda: None,
         latest_start: LatestStart | None = None,
     ) -> None:
-        self._kube, self._views, self._ledger, self._queues = kube, views, ledger, queues
-        self._recorder, self._patience, self._now = recorder, patience or ExplanationLimits(), now
+        self._views, self._ledger, self._queues = views, ledger, queues
+        self._reports = ReportWriter(kube, Writer.EXPLANATIONS, recorder, views.workloads.observe)
+        self._patience, self._now = patience or ExplanationLimits(), now
         self._sharing, self._startable, self._moves, self._forecast = sharing, startable, moves, latest_start
         self._reported: dict[str, tuple[str, float]] = {}
         self._interrupted: dict[str, int] = {}
@@ -145,13 +147,12 @@ class Explainer:
             text = f"{text}; {hint.text(enabled=self._moves)}"
         status = conditions.explained(workload.status, code, text, self._now(), workload.metadata.generation)
         before = find_condition(workload.status.conditions, EXPLANATION)
+        outcome = Outcome.UNCHANGED
         if before is None or (before.reason, before.message) != (code, text):
-            try:
-                self._views.workloads.observe(await patch_status(self._kube, workload, status))
-            except NotFound:
-                self.forget(workload.key)
-                return
-            self._recorder.record(ref_to(WORKLOADS, workload), "Normal", "Explanation", text)
+            outcome = await self._reports.write(workload, status, PlannedEvent("Explanation", text))
+        if outcome is Outcome.OBSOLETE:
+            self.forget(workload.key)
+            return
         if workload.key in self._views.workloads.objects:
             self._reported[workload.key] = (explanation.reason, self._now())
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from admission import metrics
-from admission.controllers.write.admission_writer import MoveOutcome
+from admission.controllers.write.outcome import MOVE_OUTCOMES
 from admission.engine.moves.plans import NoPlanReason
 from api.kube.informers.store import Change, ChangeType
 from api.queues import ClusterQueue
@@ -29,7 +29,7 @@ def of_queue(change: Change[ClusterQueue]) -> None:
     """Begins the series of a ClusterQueue that exists. They keep their values if they have begun."""
     if change.type is ChangeType.DELETED:
         return
-    for outcome in MoveOutcome:
+    for outcome in MOVE_OUTCOMES:
         metrics.MOVES.labels(change.key, outcome)
     for metric in (metrics.MOVE_LOSS, metrics.NOT_CREATED, metrics.UNSCHEDULABLE):
         metric.labels(change.key)

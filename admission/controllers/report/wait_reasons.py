@@ -15,17 +15,19 @@ from typing import Final
 
 from admission.controllers.report.explainer import Explainer
 from admission.controllers.state import conditions
+from admission.controllers.state.actions import PlannedEvent
+from admission.controllers.state.condition_table import Writer
 from admission.controllers.state.waiting_pods import only_pod, reason_of_wait
 from admission.controllers.watch.cluster_view import Views
-from admission.controllers.write.status import patch_status, written_reason
+from admission.controllers.write.outcome import Outcome
+from admission.controllers.write.report_writer import ReportWriter
+from admission.controllers.write.status import written_reason
 from admission.engine.explain.wording import NEVER
 from admission.engine.reasons import Reason
-from api.errors import NotFound
 from api.kube.client import Kube
-from api.kube.events import EventRecorder, ref_to
+from api.kube.events import EventRecorder
 from api.kube.informers.store import Change, ChangeType
 from api.kube.reconcile import Reconciler
-from api.kube.resources import WORKLOADS
 from api.meta import find_condition, is_true
 from api.names import EXPLANATION, FINISHED, POD_SUSPENDING_PARENT, QUOTA_RESERVED
 from api.workloads import Workload, WorkloadStatus
@@ -67,7 +69,8 @@ class WaitReporter:
         now: Callable[[], float] = time.time,
         explainer: Explainer | None = None,
     ) -> None:
-        self._kube, self._views, self._recorder, self._period, self._now = kube, views, recorder, period, now
+        self._views, self._recorder, self._period, self._now = views, recorder, period, now
+        self._reports = ReportWriter(kube, Writer.WAIT_REASONS, recorder, views.workloads.observe)
         self._explainer = explainer
         self._waits: dict[str, WaitReason] = {}
         self._written: dict[str, float] = {}
@@ -126,20 +129,19 @@ class WaitReporter:
             status = conditions.gates_opened(status, wait.reason, self._now(), generation)
         if wait.never:
             status = _cannot_run(workload, status, self._now())
-        try:
-            answer = await patch_status(self._kube, workload, status)
-        except NotFound:
+        reason, text = (
+            written_reason(wait.reason, wait.message),
+            f"{wait.message}; {NEVER}" if wait.never else wait.message,
+        )
+        is_new = reason_of_wait(workload) != reason
+        events = (PlannedEvent(reason, text, "Warning"),) if is_new else ()
+        if await self._reports.write(workload, status, *events) is Outcome.OBSOLETE:
             self.forget(key)
             return
         if key in self._views.workloads.objects:
             self._written[key] = self._now()
-        self._views.workloads.observe(answer)
-        reason = written_reason(wait.reason, wait.message)
-        if reason_of_wait(workload) != reason:
-            text = f"{wait.message}; {NEVER}" if wait.never else wait.message
-            self._recorder.record(ref_to(WORKLOADS, workload), "Warning", reason, text)
-            if (pod := only_pod(workload)) is not None:
-                self._recorder.record(pod, "Warning", reason, text + of_rollout(workload, wait.reason))
+        if is_new and (pod := only_pod(workload)) is not None:
+            self._recorder.record(pod, "Warning", reason, text + of_rollout(workload, wait.reason))
 
 
 def of_rollout(workload: Workload, reason: str) -> str:

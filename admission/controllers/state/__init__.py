@@ -1,6 +1,7 @@
 """A Workload's conditions and its next step: values in, values out; nothing here asks the API server.
 
-conditions, active_conditions         the conditions of Workloads and of ClusterQueues
+condition_table                       who sets and clears each condition of a Workload, and which state follows which
+conditions, active_conditions         transitions of a Workload's conditions; the condition Active of queues
 admission_context, checks             what a step depends on; what the admission checks of a queue say
 lifecycle, timeouts, evictions        the next step, when it is due, and the record of evictions
 actions                               what a job or its pods are told to do

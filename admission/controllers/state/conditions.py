@@ -1,7 +1,7 @@
 """Transitions of a Workload's status as functions from status to status: wait, reserve, admit, evict, release, finish. Pure.
 
-Types, reasons and messages are Kueue's (lifecycle.md 3.2); `now` is in epoch seconds. The writers (scheduler, workloads, jobs)
-call these functions and pass the result to `status.patch_status`.
+Types, reasons and messages are Kueue's (lifecycle.md 3.2); `now` is in epoch seconds. The writers in
+`condition_table` call these functions and pass the result to `controllers/write`.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from admission.controllers.state.condition_table import OF_ONE_ADMISSION, OF_ONE_WAIT
 from admission.engine.reasons import Reason
 from api.assignment import placement_text
 from api.meta import Condition, find_condition, is_true, parse_time, rfc3339, set_condition
@@ -22,7 +23,6 @@ from api.names import (
     EXPECTED_START,
     EXPLANATION,
     FINISHED,
-    GANG_BOUND,
     HOSTS_HELD,
     LEVELS_KEPT,
     MOVING,
@@ -62,7 +62,6 @@ _REQUEUED_AT_ONCE = (
     EvictedReason.NODE_FAILURES,
     EvictedReason.PODS_UNSCHEDULABLE,
 )
-_OF_ONE_ADMISSION = (BACKFILLED, GANG_BOUND, PLACEMENT, UNSCHEDULABLE, NOT_CREATED, LEVELS_KEPT, HOSTS_HELD)
 
 
 def with_condition(
@@ -111,9 +110,7 @@ def reserved(
     status: WorkloadStatus, admission: Admission, now: float, generation: int = 0, note: str = ""
 ) -> WorkloadStatus:
     """Reserves quota and turns off the conditions that opposed it, keeping their messages; `note` extends the message."""
-    kept = tuple(
-        each for each in status.conditions if each.type not in (EXPLANATION, EXPECTED_START, *_OF_ONE_ADMISSION)
-    )
+    kept = tuple(each for each in status.conditions if each.type not in (*OF_ONE_WAIT, *OF_ONE_ADMISSION))
     new = status.model_copy(update={"admission": admission, "conditions": kept})
     if status.resource_requests:
         new = new.model_copy(update={"resource_requests": ()})
@@ -373,7 +370,7 @@ def _counted(status: WorkloadStatus, reason: str, cause: str) -> SchedulingStats
 def released(status: WorkloadStatus, now: float, generation: int = 0) -> WorkloadStatus:
     """Releases the quota of an evicted workload whose job has stopped; the workload may queue again."""
     eviction = find_condition(status.conditions, EVICTED)
-    new = without(status, *_OF_ONE_ADMISSION).model_copy(update={"admission": None})
+    new = without(status, *OF_ONE_ADMISSION).model_copy(update={"admission": None})
     message = eviction.message if eviction else "The workload has no reservation"
     new = with_condition(new, QUOTA_RESERVED, False, Reason.PENDING_EVALUATION, message, now, generation)
     new = synced_admitted(new, now, generation)
@@ -385,7 +382,7 @@ def released(status: WorkloadStatus, now: float, generation: int = 0) -> Workloa
 
 def unreserved(status: WorkloadStatus, reason: str, message: str, now: float, generation: int = 0) -> WorkloadStatus:
     """Takes the quota of a workload that does not run, which is no eviction."""
-    new = without(status, *_OF_ONE_ADMISSION).model_copy(update={"admission": None})
+    new = without(status, *OF_ONE_ADMISSION).model_copy(update={"admission": None})
     new = with_condition(new, QUOTA_RESERVED, False, reason, message, now, generation)
     return synced_admitted(new, now, generation)
 
@@ -400,7 +397,7 @@ def without_reservation(status: WorkloadStatus, now: float, generation: int = 0)
         return status
     if not reserved and status.admission is None and not is_true(status.conditions, ADMITTED):
         return status
-    new = without(status, *_OF_ONE_ADMISSION).model_copy(update={"admission": None})
+    new = without(status, *OF_ONE_ADMISSION).model_copy(update={"admission": None})
     if reserved:
         new = with_condition(new, QUOTA_RESERVED, False, Reason.PENDING_EVALUATION, NOT_EVALUATED, now, generation)
     return synced_admitted(new, now, generation)
@@ -415,17 +412,7 @@ def is_on_hold(status: WorkloadStatus) -> bool:
 def on_hold(status: WorkloadStatus, now: float, generation: int = 0) -> WorkloadStatus:
     """Puts the workload on hold: quota is released, and no cycle considers the workload until `off_hold`."""
     new = status.model_copy(update={"admission": None, "reclaimable_pods": (), "resource_requests": ()})
-    new = without(
-        new,
-        WAITING_FOR_REPLACEMENT_PODS,
-        EXPLANATION,
-        EXPECTED_START,
-        PLACEMENT,
-        UNSCHEDULABLE,
-        NOT_CREATED,
-        LEVELS_KEPT,
-        HOSTS_HELD,
-    )
+    new = without(new, WAITING_FOR_REPLACEMENT_PODS, *OF_ONE_WAIT, *OF_ONE_ADMISSION)
     new = with_condition(new, QUOTA_RESERVED, False, Reason.ON_HOLD, HOLD, now, generation)
     return synced_admitted(new, now, generation)
 

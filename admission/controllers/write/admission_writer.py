@@ -9,13 +9,14 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable
-from enum import StrEnum
 
 from admission import metrics
 from admission.controllers.state import conditions
 from admission.controllers.state.checks import checks_for, own_checks
+from admission.controllers.state.condition_table import Writer
 from admission.controllers.watch.cluster_view import Views
 from admission.controllers.write.ignored_constraints import ignored_constraints
+from admission.controllers.write.outcome import Outcome
 from admission.controllers.write.status import patch_status, read_again
 from admission.engine.convert import convert_admissions
 from admission.engine.decision import Admit
@@ -35,102 +36,94 @@ log = logging.getLogger(__name__)
 _ATTEMPTS = 5
 
 
-class MoveOutcome(StrEnum):
-    """What became of the write of a move: written; or the workload has left its place by itself; or it changed and stays."""
-
-    WRITTEN = "written"
-    LEFT = "left"
-    CHANGED = "changed"
-
-
 class AdmissionWriter:
     """Writes admissions and repaired assignments."""
 
     def __init__(self, kube: Kube, views: Views, recorder: EventRecorder, now: Callable[[], float] = time.time) -> None:
         self._kube, self._views, self._recorder, self._now = kube, views, recorder, now
 
-    async def admit(self, decision: Admit) -> str:
-        """Writes an admission; returns "written", "obsolete" (the Workload no longer waits) or "failed". Raises permanent
-        ApiErrors.
-        """
+    async def admit(self, decision: Admit) -> Outcome:
+        """Writes an admission; returns WRITTEN, OBSOLETE (it no longer waits) or FAILED. Raises permanent ApiErrors."""
         workload, conflicts, started = self._views.workloads.objects.get(decision.workload), 0, self._now()
         while conflicts < _ATTEMPTS:
             if workload is None or not _may_reserve(workload):
-                return "obsolete"
+                return Outcome.OBSOLETE
             try:
-                answer = await patch_status(self._kube, workload, self._admitted(workload, decision))
+                answer = await self._patch(workload, self._admitted(workload, decision))
             except NotFound:
-                return "obsolete"
+                return Outcome.OBSOLETE
             except (Conflict, Unreachable, ServerError) as why:
                 log.info("admission to be written again: %s", why, extra={"workload": decision.workload})
                 conflicts += isinstance(why, Conflict)
                 workload = await read_again(self._kube, self._views, workload)
                 if workload is not None and is_true(workload.status.conditions, QUOTA_RESERVED):
-                    return "written"  # the interrupted write had succeeded
+                    return Outcome.WRITTEN  # the interrupted write had succeeded
                 continue
             self._views.workloads.observe(answer)
             self._record_events(workload, answer, decision.considered)
             self._trace(workload, decision, started)
-            return "written"
-        return "failed"
+            return Outcome.WRITTEN
+        return Outcome.FAILED
 
-    async def move(self, decision: Admit) -> str:
-        """Writes a repaired assignment; returns "written", "obsolete", or "stale" if the Workload changed since the
-        decision."""
+    async def move(self, decision: Admit) -> Outcome:
+        """Writes a repaired assignment; returns WRITTEN, OBSOLETE, or STALE if the Workload changed since the decision."""
         return await self._change(decision, None)
 
-    async def follow(self, decision: Admit) -> str:
+    async def follow(self, decision: Admit) -> Outcome:
         """Writes the places that the pods of an elastic job have; returns the same as `move`."""
         return await self._change(decision, ("PlacesFollowed", "The places of the job are those of its running pods"))
 
-    async def _change(self, decision: Admit, event: tuple[str, str] | None) -> str:
+    async def _change(self, decision: Admit, event: tuple[str, str] | None) -> Outcome:
         """Writes the assignment. `event` has the event's reason and message; None derives them from the failed nodes."""
         workload = self._views.workloads.objects.get(decision.workload)
         if workload is None or workload.status.admission is None or not _runs(workload):
-            return "obsolete"
+            return Outcome.OBSOLETE
         status, failed = _moved(workload.status, workload.status.admission, decision)
         status = conditions.placed(status, self._now(), workload.metadata.generation)
         try:
-            answer = await patch_status(self._kube, workload, status)
+            answer = await self._patch(workload, status)
         except NotFound:
-            return "obsolete"
+            return Outcome.OBSOLETE
         except (Conflict, Unreachable, ServerError) as why:
             log.info("repair to be decided again: %s", why, extra={"workload": decision.workload})
             await read_again(self._kube, self._views, workload)
-            return "stale"
+            return Outcome.STALE
         self._views.workloads.observe(answer)
         whose = f"Pods of failed node(s) {','.join(failed)}" if failed else "Pods that no node took"
         moved = ("NodeReplaced" if failed else "PodsDisplaced", f"{whose} were given other nodes of the topology")
         reason, text = event or moved
         self._recorder.record(ref_to(WORKLOADS, answer), "Normal", reason, text)
-        return "written"
+        return Outcome.WRITTEN
 
-    async def relocate(self, step: Move, seen: Workload, message: str) -> str:
-        """Writes the new place of a running workload, as it was `seen`, whose job stops then; see MoveOutcome."""
+    async def relocate(self, step: Move, seen: Workload, message: str) -> Outcome:
+        """Writes the new place of a running workload, as it was `seen`; its job stops. Returns WRITTEN, LEFT or CHANGED."""
         workload: Workload | None = self._views.workloads.objects.get(step.workload)
         decision = Admit(step.workload, step.after)
         while True:
             if workload is None or workload.metadata.uid != seen.metadata.uid or not _runs(workload):
-                return MoveOutcome.LEFT
+                return Outcome.LEFT
             if conditions.is_moving(workload.status):
-                return MoveOutcome.WRITTEN  # the interrupted write had succeeded
+                return Outcome.WRITTEN  # the interrupted write had succeeded
             admission = workload.status.admission
             if admission is None or admission != seen.status.admission or _terms(workload) != _terms(seen):
-                return MoveOutcome.CHANGED
+                return Outcome.CHANGED
             now, generation = self._now(), workload.metadata.generation
             status = conditions.placed(_moved(workload.status, admission, decision)[0], now, generation)
             status = conditions.moving(status, message, now, generation)
             try:
-                answer = await patch_status(self._kube, workload, status)
+                answer = await self._patch(workload, status)
             except NotFound:
-                return MoveOutcome.LEFT
+                return Outcome.LEFT
             except (Conflict, Unreachable, ServerError) as why:
                 log.info("move to be written again: %s", why, extra={"workload": step.workload})
                 workload = await read_again(self._kube, self._views, workload)
                 continue
             self._views.workloads.observe(answer)
             self._recorder.record(ref_to(WORKLOADS, answer), "Normal", "Moving", message)
-            return MoveOutcome.WRITTEN
+            return Outcome.WRITTEN
+
+    async def _patch(self, workload: Workload, status: WorkloadStatus) -> Workload:
+        return await patch_status(self._kube, workload, status, Writer.SCHEDULER)
 
     def _admitted(self, workload: Workload, decision: Admit) -> WorkloadStatus:
         now, generation = self._now(), workload.metadata.generation

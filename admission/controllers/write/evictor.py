@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable
 
 from admission import metrics
+from admission.controllers.state.condition_table import Writer
 from admission.controllers.state.evictions import Eviction, evicted
 from admission.controllers.watch.cluster_view import Views
 from admission.controllers.write.status import patch_status
@@ -25,14 +26,14 @@ class Evictor:
     def __init__(self, kube: Kube, views: Views, recorder: EventRecorder, now: Callable[[], float] = time.time) -> None:
         self._kube, self._views, self._recorder, self._now = kube, views, recorder, now
 
-    async def evict(self, workload: Workload, eviction: Eviction) -> Workload:
-        """Evicts the Workload in the observed version. Raises Conflict, NotFound and other ApiErrors."""
+    async def evict(self, workload: Workload, eviction: Eviction, by: Writer) -> Workload:
+        """Evicts the Workload in the observed version, in the name of `by`. Raises Conflict, NotFound and other ApiErrors."""
         status = evicted(workload.status, eviction, self._now(), workload.metadata.generation)
-        return await self.write(workload, status, eviction)
+        return await self.write(workload, status, eviction, by)
 
-    async def write(self, workload: Workload, status: WorkloadStatus, eviction: Eviction) -> Workload:
+    async def write(self, workload: Workload, status: WorkloadStatus, eviction: Eviction, by: Writer) -> Workload:
         """Evicts like `evict`, with a status that has further changes."""
-        answer = await patch_status(self._kube, workload, status)
+        answer = await patch_status(self._kube, workload, status, by)
         self._views.workloads.observe(answer)
         self._record_events(workload, answer, eviction)
         return answer

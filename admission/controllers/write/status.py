@@ -1,6 +1,6 @@
 """Writes a Workload's status: only the difference, and only onto the version it was computed from.
 
-Several writers run in this process (scheduler, workloads, jobs). Each computes a new status from the Workload it saw; a merge
+Many writers run in this process (state/condition_table.py). Each computes a new status from the Workload that it saw; a merge
 patch carries the difference with that resourceVersion as precondition, so none overwrites another: the later writer gets
 Conflict, reads the Workload and decides again.
 """
@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from contextvars import ContextVar
 from typing import Final
 
+from admission.controllers.state.condition_table import Writer, strangers
 from admission.controllers.state.conditions import INVALID_RESOURCES, NAMESPACE_MISMATCH, OUTSIDE_LIMIT_RANGE
 from admission.controllers.watch.cluster_view import Views
 from admission.engine.reasons import OlderReason, Reason
@@ -71,29 +72,13 @@ def _legacy(condition: Condition) -> Condition:
     return condition.model_copy(update={"reason": written_reason(condition.reason, condition.message)})
 
 
-async def patch_unless_gone(
-    kube: Kube, views: Views, workload: Workload, new_status: WorkloadStatus
-) -> Workload | None:
-    """Writes the new status and observes the answer; returns it, or None if nothing differs or the Workload is gone.
-
-    Raises api.errors.Conflict if another client wrote since `workload` was read.
-    """
-    if new_status is workload.status:
-        return None
-    try:
-        answer = await patch_status(kube, workload, new_status)
-    except NotFound:
-        log.debug("already gone", extra={"workload": workload.key})
-        return None
-    views.workloads.observe(answer)
-    return answer
-
-
-async def patch_status(kube: Kube, workload: Workload, new_status: WorkloadStatus) -> Workload:
-    """Writes the new status; returns the Workload in the answer, or `workload` itself if nothing differs.
+async def patch_status(kube: Kube, workload: Workload, new_status: WorkloadStatus, by: Writer) -> Workload:
+    """Writes the new status in the name of `by`; returns the Workload in the answer, or `workload` itself if nothing differs.
 
     Raises api.errors.Conflict if another client wrote since `workload` was read, NotFound if it is gone.
     """
+    if faults := strangers(workload.status.conditions, new_status.conditions, by):
+        log.error("the table of conditions does not allow this write", extra={"workload": workload.key, "why": faults})
     diff = merge_diff(workload.status.to_wire(), _written(new_status).to_wire())
     if not diff:
         return workload

@@ -18,6 +18,7 @@ from admission.controllers.state.actions import (
     SetStatus,
     WorkloadAction,
 )
+from admission.controllers.state.condition_table import Writer
 from admission.controllers.watch.caches import ExpectedWorkloads, MutationCache
 from admission.controllers.write.status import patch_status
 from api.errors import AlreadyExists, Conflict, Forbidden, Invalid, NotFound
@@ -77,10 +78,13 @@ async def attempt(
 
 
 class WorkloadWriter:
-    """Writes Workloads. `latest` caches the answers; `expected` holds created Workloads that were not seen yet."""
+    """Writes Workloads in the name of `by`.
 
-    def __init__(self, kube: Kube, latest: MutationCache[Workload], expected: ExpectedWorkloads) -> None:
-        self._kube, self._latest, self._expected = kube, latest, expected
+    `latest` caches the answers; `expected` holds created Workloads that were not seen yet.
+    """
+
+    def __init__(self, kube: Kube, latest: MutationCache[Workload], expected: ExpectedWorkloads, by: Writer) -> None:
+        self._kube, self._latest, self._expected, self._by = kube, latest, expected, by
 
     async def perform(self, key: str, action: WorkloadAction) -> None:
         """Performs the action for the job or unit `key`. Raises ApiErrors, including Conflict and NotFound."""
@@ -91,7 +95,7 @@ class WorkloadWriter:
                 await self.patch(workload, patch)
             case SetStatus(workload=workload, status=status):
                 now = self._latest.of(workload.key, workload)
-                self._latest.note(workload.key, now, await patch_status(self._kube, now, status))
+                self._latest.note(workload.key, now, await patch_status(self._kube, now, status, self._by))
             case DeleteWorkload(workload=workload):
                 meta = workload.metadata
                 await self._kube.delete(WORKLOADS, meta.name, meta.namespace, uid=meta.uid)

@@ -5,11 +5,13 @@ from __future__ import annotations
 import pytest
 
 from admission.controllers.state import conditions
+from admission.controllers.state.condition_table import OF_ONE_ADMISSION
 from api.assignment import encode
 from api.merge import merge_diff
 from api.meta import find_condition
-from api.names import PLACEMENT
+from api.names import ADMITTED, PLACEMENT, QUOTA_RESERVED
 from api.workloads import Admission, PodSetAssignment, WorkloadStatus
+from tests.builders import condition
 
 NOW = 1_000_000.0
 
@@ -48,3 +50,16 @@ def test_the_placement_is_written_in_plain_words_while_it_holds() -> None:
         assert find_condition(after.conditions, PLACEMENT) is None
     elsewhere = conditions.placed(conditions.reserved(status, Admission(cluster_queue="cq"), NOW), NOW)
     assert find_condition(elsewhere.conditions, PLACEMENT) is None, "no topology: nothing to tell"
+
+
+def test_nothing_of_an_admission_outlasts_it() -> None:
+    """However the quota is taken: by an eviction, by a stopped queue, by a job that asks for no pods, or by a client."""
+    lasting = [condition(kind) for kind in (*OF_ONE_ADMISSION, QUOTA_RESERVED, ADMITTED)]
+    status = WorkloadStatus.from_wire({"conditions": lasting})
+    for after in (
+        conditions.released(status, NOW),
+        conditions.unreserved(status, "Suspended", "stopped", NOW),
+        conditions.on_hold(status, NOW),
+        conditions.without_reservation(status, NOW),
+    ):
+        assert {each.type for each in after.conditions} & set(OF_ONE_ADMISSION) == set()

@@ -19,7 +19,7 @@ from admission.controllers.moves.move_controller import MoveController
 from admission.controllers.report.wait_reasons import WaitReporter
 from admission.controllers.state import conditions
 from admission.controllers.watch.cluster_view import Views
-from admission.controllers.write.admission_writer import MoveOutcome
+from admission.controllers.write.outcome import Outcome
 from admission.engine.model import ObjectRemoved, RemovedKind
 from admission.settings import ControllerSection
 from admission.world.objects import Objects
@@ -177,7 +177,7 @@ async def test_a_plan_of_which_a_mover_stays_is_followed_by_another_one_at_once(
 
     async def relocate(*_: object) -> str:
         times.append(round(racks.world.now - NOW))
-        return MoveOutcome.CHANGED
+        return Outcome.CHANGED
 
     monkeypatch.setattr(racks.controller._executor._writer, "relocate", relocate)
     await racks.play(9)

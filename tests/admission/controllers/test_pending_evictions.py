@@ -11,6 +11,7 @@ import pytest
 
 from admission.controllers.decide.pending_evictions import PendingEvictions
 from admission.controllers.decide.scheduler_context import SchedulerContext
+from admission.controllers.state.condition_table import Writer
 from admission.controllers.state.evictions import Eviction, evicted
 from admission.controllers.watch.cluster_view import Views
 from admission.controllers.write.evictor import Evictor
@@ -38,7 +39,7 @@ class EvictionServer:
         self.told: list[tuple[str, str]] = []
         self.again: list[str] = []
 
-    async def evict(self, workload: Workload, eviction: Eviction) -> Workload:
+    async def evict(self, workload: Workload, eviction: Eviction, by: Writer) -> Workload:
         self.answer()
         self.written.append(eviction.message)
         after = workload.model_copy(update={"status": evicted(workload.status, eviction, NOW)})

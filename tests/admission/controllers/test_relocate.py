@@ -13,7 +13,8 @@ import pytest
 
 from admission.controllers.state import conditions
 from admission.controllers.watch.cluster_view import Views
-from admission.controllers.write.admission_writer import AdmissionWriter, MoveOutcome
+from admission.controllers.write.admission_writer import AdmissionWriter
+from admission.controllers.write.outcome import Outcome
 from admission.engine.convert import convert_admissions
 from admission.engine.moves.plans import Move
 from api.kube.client import Kube, PatchKind
@@ -91,7 +92,7 @@ async def found(kube: Kube) -> Workload:
 
 async def test_a_move_is_written_once_with_place_mark_and_count(tmp_path: Path) -> None:
     async with running(tmp_path) as (kube, move):
-        assert [await move(), await move()] == [MoveOutcome.WRITTEN] * 2
+        assert [await move(), await move()] == [Outcome.WRITTEN] * 2
         workload = await found(kube)
         assert conditions.is_moving(workload.status)
         assert "new" in str(workload.status.admission)
@@ -100,12 +101,12 @@ async def test_a_move_is_written_once_with_place_mark_and_count(tmp_path: Path) 
 
 
 CHANGES: dict[str, tuple[Callable[[Kube], Awaitable[Any]], str]] = {
-    "finished": (lambda kube: status(kube, conditions=[*RUNS, condition(FINISHED)]), MoveOutcome.LEFT),
-    "evicted": (lambda kube: status(kube, conditions=[*RUNS, condition(EVICTED)]), MoveOutcome.LEFT),
-    "deleted": (lambda kube: kube.delete(WORKLOADS, "w", "ns"), MoveOutcome.LEFT),
-    "saved-its-work": (lambda kube: annotated(kube, **{LAST_CHECKPOINT: "2026-11-26T11:00:00Z"}), MoveOutcome.WRITTEN),
-    "forbidden": (lambda kube: annotated(kube, **{MOVABLE: "false"}), MoveOutcome.CHANGED),
-    "other-node": (lambda kube: status(kube, admission=admission("other")), MoveOutcome.CHANGED),
+    "finished": (lambda kube: status(kube, conditions=[*RUNS, condition(FINISHED)]), Outcome.LEFT),
+    "evicted": (lambda kube: status(kube, conditions=[*RUNS, condition(EVICTED)]), Outcome.LEFT),
+    "deleted": (lambda kube: kube.delete(WORKLOADS, "w", "ns"), Outcome.LEFT),
+    "saved-its-work": (lambda kube: annotated(kube, **{LAST_CHECKPOINT: "2026-11-26T11:00:00Z"}), Outcome.WRITTEN),
+    "forbidden": (lambda kube: annotated(kube, **{MOVABLE: "false"}), Outcome.CHANGED),
+    "other-node": (lambda kube: status(kube, admission=admission("other")), Outcome.CHANGED),
 }
 
 
@@ -116,5 +117,5 @@ async def test_what_changed_meanwhile_decides(
     async with running(tmp_path) as (kube, move):
         await change(kube)
         assert await move() == outcome
-        if outcome != MoveOutcome.WRITTEN and change is not CHANGES["deleted"][0]:
+        if outcome != Outcome.WRITTEN and change is not CHANGES["deleted"][0]:
             assert not is_true((await found(kube)).status.conditions, MOVING)

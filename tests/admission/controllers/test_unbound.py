@@ -8,6 +8,7 @@ from typing import Any, cast
 import pytest
 
 from admission.controllers.nodes.unbound import UnboundController, UnboundPod, UnboundReader
+from admission.controllers.state.condition_table import Writer
 from admission.controllers.state.evictions import Eviction
 from admission.controllers.watch.cluster_view import Views
 from admission.controllers.write.evictor import Evictor
@@ -69,7 +70,7 @@ class UnboundServer:
         assert reason == "PodsUnschedulable"
         self.told.append(message)
 
-    async def evict(self, _: Workload, eviction: Eviction) -> None:
+    async def evict(self, _: Workload, eviction: Eviction, by: Writer) -> None:
         self.evicted.append(eviction)
 
     async def look(self) -> Condition | None:

@@ -11,6 +11,7 @@ import pytest
 from prometheus_client import REGISTRY
 
 from admission.controllers.jobs.uncreated import CreationEvent, CreationEventReader, UncreatedController
+from admission.controllers.state.condition_table import Writer
 from admission.controllers.state.evictions import Eviction
 from admission.controllers.watch.cluster_view import Views
 from admission.controllers.watch.projection import ProjectedMeta, ProjectedPod
@@ -82,7 +83,7 @@ class Server:
         body["metadata"] = {"resourceVersion": str(int(was["metadata"]["resourceVersion"]) + 1)}
         return Workload.from_wire(merge_patch(was, body))
 
-    async def write(self, _: Workload, status: WorkloadStatus, eviction: Eviction) -> None:
+    async def write(self, _: Workload, status: WorkloadStatus, eviction: Eviction, by: Writer) -> None:
         self.evictions.append(eviction)
         self.status = status
 

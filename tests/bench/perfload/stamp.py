@@ -16,6 +16,7 @@ from pathlib import Path
 import uvloop
 
 from admission.controllers.state import conditions
+from admission.controllers.state.condition_table import Writer
 from admission.controllers.write.status import patch_status
 from api import names
 from api.assignment import encode
@@ -55,7 +56,7 @@ async def _write(kube: Kube, informer: Informer[Workload], waiting: asyncio.Queu
         now, admission = time.time(), _admission(workload, turn % _HOSTS)
         status = conditions.reserved(workload.status, admission, now, workload.metadata.generation)
         status = conditions.synced_admitted(status, now, workload.metadata.generation)
-        informer.observe(await patch_status(kube, workload, status))
+        informer.observe(await patch_status(kube, workload, status, Writer.SCHEDULER))
 
 
 def _admission(workload: Workload, host: int) -> Admission:

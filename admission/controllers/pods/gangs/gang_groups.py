@@ -8,16 +8,16 @@ check turns Ready; the checks can turn one by one, since a later leader derives 
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
 import msgspec
 
+from admission.controllers.state.condition_table import Writer
 from admission.controllers.watch.caches import InformerView
-from admission.controllers.write.status import patch_status
-from api.errors import Conflict, NotFound
+from admission.controllers.write.report_writer import ReportWriter
+from api.errors import Conflict
 from api.kube.client import Kube
 from api.kube.informers.store import Change, ChangeType
 from api.kube.reconcile import Reconciler
@@ -25,8 +25,6 @@ from api.meta import is_true, rfc3339
 from api.names import ADMITTED, EVICTED, FINISHED, GANG_CHECK, GANG_GROUP, QUOTA_RESERVED, CheckState
 from api.text.untrusted_text import bounded
 from api.workloads import Workload, WorkloadStatus
-
-log = logging.getLogger(__name__)
 
 BY_GANG: Final = "gang of a group"
 SYNC_TIMEOUT: Final = 120.0
@@ -79,7 +77,8 @@ class GangGroupController:
     """The controller of GANG_CHECK; it runs on the leader only."""
 
     def __init__(self, kube: Kube, workloads: InformerView[Workload], *, wall: Callable[[], float] = time.time) -> None:
-        self._kube, self._workloads, self._wall = kube, workloads, wall
+        self._workloads, self._wall = workloads, wall
+        self._reports = ReportWriter(kube, Writer.GANG_GROUPS)
         self.queue = Reconciler("gang groups", self.reconcile, workers=4)
         workloads.add_index(BY_GANG, together)
         workloads.add_handler(self._workload_changed)
@@ -103,12 +102,8 @@ class GangGroupController:
         if workload is None or not together(workload) or not is_true(workload.status.conditions, QUOTA_RESERVED):
             return None
         status = with_verdict(workload, self._workloads.objects, self._wall())
-        if status is workload.status:
-            return None
         try:
-            await patch_status(self._kube, workload, status)
+            await self._reports.write(workload, status)
         except Conflict:
             return CONFLICT_RETRY
-        except NotFound:
-            log.debug("already gone", extra={"workload": key})
         return None

@@ -22,6 +22,7 @@ from admission.controllers.pods.sets.pods_without_group import PodsWithoutGroup
 from admission.controllers.pods.sets.setactions import JoinPod, SetPlan
 from admission.controllers.pods.sets.setplan import plan_gone, plan_set
 from admission.controllers.state.actions import PlannedEvent
+from admission.controllers.state.condition_table import Writer
 from admission.controllers.watch.caches import (
     ExpectedWorkloads,
     InformerView,
@@ -81,7 +82,7 @@ class SetController:
         self._options = context.options
         self._latest: MutationCache[Workload] = MutationCache()
         self._expected = ExpectedWorkloads(EXPECTATION, wall)
-        self._writer = WorkloadWriter(kube, self._latest, self._expected)
+        self._writer = WorkloadWriter(kube, self._latest, self._expected, Writer.SETS)
         self._read = QueuedPodReader(self._options.label_keys_to_copy, self._options.annotation_keys_to_copy)
         self._slots = asyncio.Semaphore(at_once)
         self._reported_events: dict[str, tuple[PlannedEvent, ...]] = {}

@@ -12,6 +12,7 @@ import pytest
 
 from admission.controllers.jobs.context import JobOptions
 from admission.controllers.state import conditions
+from admission.controllers.state.condition_table import Writer
 from admission.controllers.write.status import patch_status
 from admission.integrations.base import JobIntegration
 from admission.integrations.registry import ADAPTERS, BY_FRAMEWORK
@@ -369,7 +370,7 @@ async def test_a_job_that_we_deactivated_is_deleted_with_its_pods(tmp_path: Path
         await running(here, kind)
         workload = await here.workload(kind)
         gone = conditions.evicted(workload.status, "Deactivated", "out of time", 0.0, "MaximumExecutionTimeExceeded")
-        await patch_status(here.kube, workload, gone)
+        await patch_status(here.kube, workload, gone, Writer.LIFECYCLE)
         off = {"spec": {"active": False}}
         await here.kube.patch(WORKLOADS, workload.metadata.name, off, "ns", kind=PatchKind.MERGE)
         await here.told("Deleted", "Deleted job: deactivation retention period expired")

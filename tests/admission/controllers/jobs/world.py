@@ -17,6 +17,7 @@ from admission.controllers.jobs.context import JobOptions
 from admission.controllers.jobs.controller_context import ControllerContext
 from admission.controllers.jobs.job_controller import JobController
 from admission.controllers.state import conditions
+from admission.controllers.state.condition_table import Writer
 from admission.controllers.write.status import patch_status
 from admission.integrations.base import JobIntegration
 from admission.integrations.registry import ADAPTERS, DECLARED
@@ -112,12 +113,14 @@ class JobCluster:
             ),
         )
         status = conditions.synced_admitted(conditions.reserved(workload.status, admission, now), now)
-        return await patch_status(self.kube, workload, status)
+        return await patch_status(self.kube, workload, status, Writer.SCHEDULER)
 
     async def evict(self, kind: JobIntegration, reason: str = "Preempted") -> Workload:
         """Writes what a preemption would."""
         workload = await self.workload(kind)
-        return await patch_status(self.kube, workload, conditions.evicted(workload.status, reason, "make room", 0.0))
+        return await patch_status(
+            self.kube, workload, conditions.evicted(workload.status, reason, "make room", 0.0), Writer.SCHEDULER
+        )
 
     async def told(self, reason: str, message: str) -> None:
         """Waits for an event: it follows what it tells of."""
