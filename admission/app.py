@@ -14,7 +14,7 @@ from typing import Any
 
 from admission.assembly import ProcessPart, Run, Shared, deciding, dialects, gangs, living, plain_pods, whole_jobs
 from admission.controllers.decide.ledger_audit import audited
-from admission.controllers.watch.cluster_view import make_views
+from admission.controllers.watch.cluster_view import Views
 from admission.controllers.write.status import legacy_reasons
 from admission.engine.ledger.ledger import Ledger
 from admission.engine.queue.queues import PendingQueues
@@ -65,7 +65,7 @@ class _Controller:
 
     def __init__(self, kube: Kube, writer: Kube, settings: AdmissionSettings) -> None:
         self._settings, self._sync_timeout = settings.controller, settings.sync_timeout
-        self.views = make_views(kube, settings.sakkara.topology_namespace, settings.feature_gates)
+        self.views = Views(kube, settings.sakkara.topology_namespace, settings.feature_gates)
         events = writer.tuned(qps=self._settings.events_per_second, burst=_EVENTS_AT_ONCE)
         recorder = EventRecorder(events, f"stowage-{CONTROLLER}", limit=_EVENTS_WAITING)
         shared = Shared(

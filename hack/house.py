@@ -286,6 +286,8 @@ def _names(statement: ast.stmt) -> Iterator[object]:
     for node in ast.walk(statement):
         if isinstance(node, ast.AnnAssign):
             yield getattr(node.target, "id", None)
+        elif isinstance(node, ast.Assign):
+            yield from (getattr(target, "id", None) for target in node.targets)
         elif isinstance(node, ast.keyword):
             yield node.arg
         elif isinstance(node, ast.Constant):

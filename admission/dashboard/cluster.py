@@ -13,7 +13,7 @@ from typing import Any
 
 from admission.controllers.pods.pod_indexes import BY_POD, pod_keys
 from admission.controllers.report.queue_totals import QueueTotalsIndex
-from admission.controllers.watch.cluster_view import ClusterView, Views, make_views
+from admission.controllers.watch.cluster_view import ClusterView, Views
 from admission.controllers.watch.feed import Feed
 from admission.controllers.watch.projection import ProjectedPod
 from admission.engine.cycle import flavor_spares, spare_hosts
@@ -24,7 +24,7 @@ from admission.engine.scheduler_state import SchedulerState
 from admission.engine.topology.allocation.capacity import Touched
 from admission.integrations.job_kinds import JobKinds
 from admission.settings import AdmissionSettings
-from admission.world.objects import KINDS, Objects
+from admission.world.objects import Objects
 from admission.world.rules import WorldRules, rules_of
 from api.kube.client import Kube
 from api.kube.informers.informer import Informer
@@ -134,7 +134,7 @@ class Connected:
 def connected(kube: Kube, settings: AdmissionSettings) -> Connected:
     """Returns the copy of a live cluster, with informers that do not run yet."""
     rules = rules_of(settings)
-    views = make_views(kube, settings.sakkara.topology_namespace, settings.feature_gates)
+    views = Views(kube, settings.sakkara.topology_namespace, settings.feature_gates)
     views.workloads.add_index(BY_POD, pod_keys)
     state = SchedulerState(Ledger(rules.placement), PendingQueues(PastUsage(rules.usage)))
     feed = Feed(
@@ -151,7 +151,7 @@ def connected(kube: Kube, settings: AdmissionSettings) -> Connected:
     informers = (*views.all(), kinds.informer)
 
     def objects() -> Objects:
-        return Objects.of_process(views, feed, {kind: getattr(views, name) for kind, (name, _) in KINDS.items()}, rules)
+        return Objects.of_process(views, feed, views.informers, rules)
 
     def missing() -> str | None:
         return _missing(views)

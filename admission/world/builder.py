@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 
 from admission.controllers.pods.gangs.sakkara_groups import group_key
+from admission.controllers.watch.cluster_view import WATCHED
 from admission.webhook.kinds.workload_status import reclaimable_errors
 from admission.webhook.rules.fields import aggregate
 from admission.world import pod_units, sets, template_pods
@@ -31,7 +32,7 @@ from admission.world.jobs import (
     lookups,
     workload_of,
 )
-from admission.world.objects import KINDS, Objects
+from admission.world.objects import Objects
 from admission.world.pod_units import Units
 from admission.world.rules import WorldRules
 from admission.world.template_pods import MAKERS
@@ -67,7 +68,7 @@ class Builder:
         given = self._given
         given.sort(documents)
         given.translate()
-        for kind in KINDS:
+        for kind in WATCHED:
             if kind is NAMESPACES:
                 given.imply_namespaces()
             if kind is CONFIG_MAPS:
@@ -112,7 +113,7 @@ class Builder:
             self._given.fault(document, str(bad))
 
     def _decoded(self, kind: Resource, data: bytes) -> object:
-        return self.objects.decoded(kind, data) if kind in KINDS else None
+        return self.objects.decoded(kind, data) if kind in WATCHED else None
 
     def _add(self, document: Document, kind: Resource) -> None:
         obj = self._completed(kind, document.object)

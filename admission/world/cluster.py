@@ -13,12 +13,12 @@ from typing import Any
 
 import msgspec
 
-from admission.controllers.watch.cluster_view import BOUND_PODS
+from admission.controllers.watch.cluster_view import WATCHED
 from admission.integrations.declared.referenced import keep_referenced
 from admission.integrations.job_kinds import declare
 from admission.integrations.registry import REFERENCED_KINDS
 from admission.world.learned import guess_by_learned
-from admission.world.objects import KINDS, Objects
+from admission.world.objects import Objects
 from admission.world.rules import WorldRules
 from admission.world.sakkara_maps import waiting
 from admission.world.workload_facts import about, add_gangs, add_states
@@ -26,39 +26,16 @@ from admission.world.world import RejectedObject, World
 from api.errors import Forbidden, InvalidObject, NotFound
 from api.kube.client import Kube
 from api.kube.resources import (
-    CLAIMS,
     CONFIG_MAPS,
-    CSI_CAPACITIES,
-    CSI_DRIVERS,
-    CSI_NODES,
-    DEVICE_CLASSES,
     JOB_KINDS,
     POD_GROUPS,
-    PODS,
-    RESOURCE_CLAIM_TEMPLATES,
-    RESOURCE_SLICES,
     SIGS_POD_GROUPS,
-    STORAGE_CLASSES,
-    VOLUMES,
     Resource,
 )
-from api.names import SAKKARA_GROUP, SAKKARA_TOPOLOGY
+from api.names import SAKKARA_GROUP
 
 CLUSTER = "the cluster"
 _PAGE = 500
-_OPTIONAL_KINDS = {
-    CONFIG_MAPS: "Sakkara's trees and groups",
-    CLAIMS: "claims of pods",
-    VOLUMES: "the volumes of claims",
-    STORAGE_CLASSES: "the classes of claims",
-    CSI_NODES: "how many volumes nodes can have",
-    CSI_DRIVERS: "which drivers tell their capacity",
-    CSI_CAPACITIES: "how much drivers can provision",
-    RESOURCE_SLICES: "devices",
-    DEVICE_CLASSES: "the classes of devices",
-    RESOURCE_CLAIM_TEMPLATES: "the devices that pods ask for",
-}
-"""Kinds that few clusters use for admission, so that a user without the right to read them gets a fault instead of an error."""
 
 
 async def from_cluster(kube: Kube, rules: WorldRules | None = None, *, now: float | None = None) -> World:
@@ -81,14 +58,14 @@ async def load_cluster(
     objects = Objects(world.state, rules)
     if rules.run_times:
         world.faults += await guess_by_learned(kube, rules.run_times, objects)
-    for kind in (*KINDS, POD_GROUPS, SIGS_POD_GROUPS):
+    for kind in (*WATCHED, POD_GROUPS, SIGS_POD_GROUPS):
         for selection in _selections(kind, rules.trees):
             try:
                 await _add(kube, kind, selection, world, objects)
             except Forbidden as refused:
-                if kind not in _OPTIONAL_KINDS:
+                if kind not in WATCHED or not WATCHED[kind].without:
                     raise
-                message = f"{_OPTIONAL_KINDS[kind]} are not known: {refused.message}"
+                message = f"{WATCHED[kind].without} are not known: {refused.message}"
                 world.faults.append(RejectedObject(CLUSTER, f"{kind.kind}s", message))
                 break
     workloads = objects.view.workloads.objects.values()
@@ -142,15 +119,15 @@ async def _keep_referenced(kube: Kube) -> list[RejectedObject]:
 
 def _selections(kind: Resource, trees: str) -> tuple[Mapping[str, str], ...]:
     """Returns the selectors of a kind's list requests."""
-    if kind is CONFIG_MAPS:
-        return {"namespace": trees, "label_selector": SAKKARA_TOPOLOGY}, {"label_selector": SAKKARA_GROUP}
-    return ({"field_selector": BOUND_PODS} if kind is PODS else {},)
+    watched = WATCHED.get(kind)
+    selection = watched.selection(trees) if watched is not None else {}
+    return (selection, {"label_selector": SAKKARA_GROUP}) if kind is CONFIG_MAPS else (selection,)
 
 
 async def _add(kube: Kube, kind: Resource, selection: Mapping[str, str], world: World, objects: Objects) -> None:
     async for raw in _all(kube, kind, selection):
         try:
-            if kind in KINDS:
+            if kind in WATCHED:
                 objects.add(kind, bytes(raw))
             else:
                 objects.add_pod_group(kind, msgspec.json.decode(raw))

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from typing import Any, Final
 
+from admission.controllers.watch.cluster_view import WATCHED
 from admission.integrations.declared.referenced import keep_referenced
 from admission.integrations.job_kinds import declare
 from admission.integrations.registry import REFERENCED_KINDS
@@ -17,7 +18,6 @@ from admission.integrations.unmanaged import notice
 from admission.world import elastic, pod_units
 from admission.world.documents import Document
 from admission.world.jobs import NotManaged, job_kinds
-from admission.world.objects import KINDS
 from admission.world.sakkara_maps import describes_group
 from admission.world.sets import set_kinds
 from admission.world.template_pods import MAKERS, owner
@@ -39,7 +39,7 @@ GROUPS: Final = (POD_GROUPS, SIGS_POD_GROUPS)
 _OTHERS: Final = frozenset((*GROUPS, *MAKERS, WORKLOADS, PODS))
 
 _IGNORED_KINDS: Final = frozenset(("Kustomization",))  # often next to manifests, but not part of a cluster
-_READ: Final = frozenset((*KINDS, *elastic.KINDS))
+_READ: Final = frozenset((*WATCHED, *elastic.KINDS))
 
 
 def addable_kinds() -> frozenset[Resource]:

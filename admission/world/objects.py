@@ -17,11 +17,8 @@ from admission.controllers.pods.gangs.gang import GangTerms, terms_of
 from admission.controllers.pods.gangs.sakkara_groups import SakkaraGroups
 from admission.controllers.pods.gangs.sakkara_terms import as_described
 from admission.controllers.pods.pod_indexes import BY_POD, pod_keys
-from admission.controllers.watch.cluster_view import ClusterView, index
+from admission.controllers.watch.cluster_view import WATCHED, ClusterView
 from admission.controllers.watch.feed import Feed
-from admission.controllers.watch.projection import PodReader
-from admission.controllers.watch.resources import LimitRange
-from admission.controllers.watch.runtime_classes import RuntimeClass
 from admission.engine import model
 from admission.engine.convert import convert_nodes, convert_queues
 from admission.engine.convert.convert_advance_reservations import advance_reservation
@@ -29,79 +26,24 @@ from admission.engine.scheduler_state import SchedulerState
 from admission.integrations.pods.pod import QueuedPod
 from admission.world import sakkara_maps
 from admission.world.rules import WorldRules
-from api.admission_checks import AdmissionCheck
-from api.advance_reservations import AdvanceReservation
 from api.errors import InvalidObject
 from api.groups import PodGroup
-from api.kube.decode import DECODE_ERRORS, Decoder, decoder_for, undecodable
+from api.kube.decode import DECODE_ERRORS, undecodable
 from api.kube.informers.store import Store
 from api.kube.resources import (
-    ADMISSION_CHECKS,
     ADVANCE_RESERVATIONS,
-    CLAIMS,
     CLUSTER_QUEUES,
     COHORTS,
     CONFIG_MAPS,
-    CSI_CAPACITIES,
-    CSI_DRIVERS,
-    CSI_NODES,
-    DEVICE_CLASSES,
-    LIMIT_RANGES,
-    LOCAL_QUEUES,
-    NAMESPACES,
     NODES,
     POD_GROUPS,
-    PODS,
-    PRIORITY_CLASSES,
-    RESOURCE_CLAIM_TEMPLATES,
     RESOURCE_FLAVORS,
-    RESOURCE_SLICES,
-    RUNTIME_CLASSES,
-    STORAGE_CLASSES,
-    TOPOLOGIES,
-    VOLUMES,
-    WORKLOAD_PRIORITY_CLASSES,
     WORKLOADS,
     Resource,
 )
 from api.names import SAKKARA_GROUP, SAKKARA_TOPOLOGY
-from api.pod.devices import DeviceClass, ResourceClaimTemplate, ResourceSlice
-from api.pod.pods import Namespace, Node
-from api.pod.volumes import CsiCapacity, CsiDriver, CsiNode, StorageClass, read_claim, read_volume
-from api.queues import ClusterQueue, Cohort, LocalQueue, WorkloadPriorityClass
 from api.sakkara import ConfigMap
-from api.topology import ResourceFlavor, Topology
 from api.workloads import Workload
-
-# Kinds come after those that they depend on, so that each object is fed only once.
-KINDS: Final[Mapping[Resource, tuple[str, Callable[[], Decoder[Any]]]]] = {
-    CONFIG_MAPS: ("topology_maps", lambda: decoder_for(ConfigMap)),
-    TOPOLOGIES: ("topologies", lambda: decoder_for(Topology)),
-    RESOURCE_FLAVORS: ("flavors", lambda: decoder_for(ResourceFlavor)),
-    COHORTS: ("cohorts", lambda: decoder_for(Cohort)),
-    ADVANCE_RESERVATIONS: ("reservations", lambda: decoder_for(AdvanceReservation)),
-    ADMISSION_CHECKS: ("checks", lambda: decoder_for(AdmissionCheck)),
-    NAMESPACES: ("namespaces", lambda: decoder_for(Namespace)),
-    LIMIT_RANGES: ("limit_ranges", lambda: decoder_for(LimitRange)),
-    RUNTIME_CLASSES: ("runtime_classes", lambda: decoder_for(RuntimeClass)),
-    STORAGE_CLASSES: ("storage_classes", lambda: decoder_for(StorageClass)),
-    VOLUMES: ("persistent_volumes", lambda: decoder_for(read_volume)),
-    CLAIMS: ("claims", lambda: decoder_for(read_claim)),
-    CSI_NODES: ("csi_nodes", lambda: decoder_for(CsiNode)),
-    CSI_DRIVERS: ("csi_drivers", lambda: decoder_for(CsiDriver)),
-    CSI_CAPACITIES: ("csi_capacities", lambda: decoder_for(CsiCapacity)),
-    RESOURCE_SLICES: ("resource_slices", lambda: decoder_for(ResourceSlice)),
-    DEVICE_CLASSES: ("device_classes", lambda: decoder_for(DeviceClass)),
-    RESOURCE_CLAIM_TEMPLATES: ("claim_templates", lambda: decoder_for(ResourceClaimTemplate)),
-    NODES: ("nodes", lambda: decoder_for(Node)),
-    CLUSTER_QUEUES: ("cluster_queues", lambda: decoder_for(ClusterQueue)),
-    LOCAL_QUEUES: ("local_queues", lambda: decoder_for(LocalQueue)),
-    WORKLOAD_PRIORITY_CLASSES: ("workload_priorities", lambda: decoder_for(WorkloadPriorityClass)),
-    PRIORITY_CLASSES: ("priorities", lambda: decoder_for(dict)),
-    WORKLOADS: ("workloads", lambda: decoder_for(Workload)),
-    PODS: ("pods", PodReader),
-}
-
 
 _TRIED: Final[Mapping[Resource, Callable[[Any], object]]] = {
     NODES: convert_nodes.node,
@@ -133,9 +75,8 @@ class Objects:
 
     def __init__(self, state: SchedulerState, rules: WorldRules | None = None) -> None:
         rules = rules or WorldRules()
-        stores: dict[Resource, Store[Any]] = {kind: Store(kind.plural) for kind in KINDS}
-        view = ClusterView(**{field: stores[kind] for kind, (field, _) in KINDS.items()}, gates=rules.webhook.gates)
-        index(stores[WORKLOADS], stores[LOCAL_QUEUES], stores[LIMIT_RANGES])
+        stores: dict[Resource, Store[Any]] = {kind: Store(kind.plural) for kind in WATCHED}
+        view = ClusterView(stores, rules.webhook.gates)
         stores[WORKLOADS].add_index(BY_POD, pod_keys)
         feed = Feed(
             view,
@@ -158,7 +99,7 @@ class Objects:
     def _fill(self, view: ClusterView, feed: Feed, stores: Mapping[Resource, Filled], rules: WorldRules) -> None:
         self.view, self.feed, self.rules = view, feed, rules
         self._stores: Mapping[Resource, Any] = stores
-        self._decoders = {kind: make() for kind, (_, make) in KINDS.items()}
+        self._decoders = {kind: watched.whole() for kind, watched in WATCHED.items()}
         self.pod_groups: dict[str, PodGroup] = {}
         self.group_maps = sakkara_maps.GroupMaps()
         self.groups = SakkaraGroups(self.group_maps)

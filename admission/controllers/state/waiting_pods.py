@@ -1,6 +1,7 @@
 """The pod that a Workload is of, for those who look at the pod: they see a gate and no Workload.
 
-Called by wait_reasons.py for reasons that a cycle found, and by workloads.py for those that keep a Workload out of cycles.
+Called by wait_reasons.py for reasons that a cycle found, and by lifecycle_writer.py for those that keep a Workload out of
+cycles.
 """
 
 from __future__ import annotations

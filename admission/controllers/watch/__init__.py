@@ -1,6 +1,7 @@
 """From the cluster to the engine: informers, projections of what they hold, and the feed of ledger and queues.
 
-cluster_view, feed                           the informers and their copies; what each change means for the engine
+cluster_view, watched                        the watched kinds, their informers and copies; how a kind is declared
+feed                                         what each change means for the engine
 projection, local_copies                     the parts of objects that are kept
 affected, workload_conversion                the workloads that a change concerns; Workloads as the engine reads them
 resources, runtime_classes                   effective requests of pod templates

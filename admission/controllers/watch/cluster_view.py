@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any, Final
 
 from admission.controllers.state.active_conditions import Activity, cluster_queue_activity
 from admission.controllers.state.admission_context import AdmissionContext
@@ -26,10 +25,12 @@ from admission.controllers.watch.slices import replaced_key, waits_for
 from admission.controllers.watch.unreserved_usage import UnreservedUsage
 from admission.controllers.watch.volumes.capacity import DriverCapacity
 from admission.controllers.watch.volumes.view import VolumeView
+from admission.controllers.watch.watched import InformedView, View, Watched, item
 from admission.feature_gates import DEFAULT_GATES, FeatureGates
 from api.admission_checks import AdmissionCheck
 from api.advance_reservations import AdvanceReservation
 from api.kube.client import Kube
+from api.kube.decode import decode_dict
 from api.kube.informers.informer import Informer
 from api.kube.informers.lazy_informer import LazyInformer
 from api.kube.informers.optional_informer import OptionalInformer
@@ -59,20 +60,19 @@ from api.kube.resources import (
     VOLUMES,
     WORKLOAD_PRIORITY_CLASSES,
     WORKLOADS,
+    Resource,
 )
 from api.meta import is_true, object_key
 from api.names import HOSTNAME_LABEL, QUOTA_RESERVED, SAKKARA_TOPOLOGY
 from api.pod.devices import DeviceClass, ResourceClaimTemplate, ResourceSlice
 from api.pod.labels import matches
 from api.pod.pods import Namespace, Node
-from api.pod.volumes import Claim, CsiCapacity, CsiDriver, CsiNode, StorageClass, Volume, read_claim, read_volume
+from api.pod.volumes import CsiCapacity, CsiDriver, CsiNode, StorageClass, read_claim, read_volume
 from api.queues import ClusterQueue, Cohort, LocalQueue, WorkloadPriorityClass
 from api.reading import read_workload
 from api.sakkara import TOPOLOGY_NAMESPACE, ConfigMap
 from api.topology import ResourceFlavor, Topology
 from api.workloads import Workload
-
-T = TypeVar("T")
 
 BY_QUEUE = "queue"
 BY_CLUSTER_QUEUE = "clusterQueue"
@@ -82,51 +82,69 @@ BY_HOSTNAME = "hostname"
 BOUND_PODS = "spec.nodeName!="
 
 
-@dataclass(frozen=True)
-class ClusterView:
+class ClusterView(View):
     """The objects of a cluster, whatever their source, and queries about them.
 
-    `trees` holds the topologies that ConfigMaps (`topology_maps`) describe. `outside` is usage by pods that no Workload
-    accounts for. `volumes` and `devices` translate volume and device claims into constraints of Workloads. `gates` are the
-    feature gates.
+    The attributes are the one list of watched kinds; a kind comes after those that it depends on, so that each object of a
+    world is fed only once. `trees` holds the topologies that ConfigMaps (`topology_maps`) describe. `outside` is usage by pods
+    that no Workload accounts for. `volumes` and `devices` translate volume and device claims into constraints of Workloads.
+    `gates` are the feature gates.
     """
 
-    nodes: Copy[Node]
-    pods: Copy[ProjectedPod]
-    namespaces: Copy[Namespace]
-    limit_ranges: Copy[LimitRange]
-    runtime_classes: Copy[RuntimeClass]
-    claims: Copy[Claim]
-    persistent_volumes: Copy[Volume]
-    storage_classes: Copy[StorageClass]
-    csi_nodes: Copy[CsiNode]
-    csi_drivers: Copy[CsiDriver]
-    csi_capacities: Copy[CsiCapacity]
-    resource_slices: Copy[ResourceSlice]
-    device_classes: Copy[DeviceClass]
-    claim_templates: Copy[ResourceClaimTemplate]
-    topologies: Copy[Topology]
-    topology_maps: Copy[ConfigMap]
-    flavors: Copy[ResourceFlavor]
-    cluster_queues: Copy[ClusterQueue]
-    local_queues: Copy[LocalQueue]
-    cohorts: Copy[Cohort]
-    reservations: Copy[AdvanceReservation]
-    checks: Copy[AdmissionCheck]
-    workloads: Copy[Workload]
-    workload_priorities: Copy[WorkloadPriorityClass]
-    priorities: Copy[dict[str, Any]]
-    gates: FeatureGates = DEFAULT_GATES
-    trees: Trees = field(init=False)
-    outside: UnreservedUsage = field(init=False)
-    volumes: VolumeView = field(init=False)
-    devices: DeviceView = field(init=False)
+    topology_maps = Watched(
+        CONFIG_MAPS,
+        item(ConfigMap),
+        of_topologies=True,
+        label_selector=SAKKARA_TOPOLOGY,
+        without="Sakkara's trees and groups",
+    )
+    topologies = Watched(TOPOLOGIES, item(Topology))
+    flavors = Watched(RESOURCE_FLAVORS, item(ResourceFlavor))
+    cohorts = Watched(COHORTS, item(Cohort))
+    reservations = Watched(ADVANCE_RESERVATIONS, item(AdvanceReservation), informer=OptionalInformer)
+    checks = Watched(ADMISSION_CHECKS, item(AdmissionCheck))
+    namespaces = Watched(NAMESPACES, item(Namespace))
+    limit_ranges = Watched(LIMIT_RANGES, item(LimitRange))
+    runtime_classes = Watched(RUNTIME_CLASSES, item(RuntimeClass))
+    storage_classes = Watched(
+        STORAGE_CLASSES, item(StorageClass), informer=LazyInformer, without="the classes of claims"
+    )
+    persistent_volumes = Watched(VOLUMES, lambda: read_volume, informer=LazyInformer, without="the volumes of claims")
+    claims = Watched(CLAIMS, lambda: read_claim, informer=LazyInformer, without="claims of pods")
+    csi_nodes = Watched(CSI_NODES, item(CsiNode), informer=LazyInformer, without="how many volumes nodes can have")
+    csi_drivers = Watched(
+        CSI_DRIVERS, item(CsiDriver), informer=LazyInformer, without="which drivers tell their capacity"
+    )
+    csi_capacities = Watched(
+        CSI_CAPACITIES, item(CsiCapacity), informer=LazyInformer, without="how much drivers can provision"
+    )
+    resource_slices = Watched(RESOURCE_SLICES, item(ResourceSlice), informer=LazyInformer, without="devices")
+    device_classes = Watched(DEVICE_CLASSES, item(DeviceClass), informer=LazyInformer, without="the classes of devices")
+    claim_templates = Watched(
+        RESOURCE_CLAIM_TEMPLATES,
+        item(ResourceClaimTemplate),
+        informer=LazyInformer,
+        without="the devices that pods ask for",
+    )
+    nodes = Watched(NODES, NodeReader, whole=item(Node))
+    cluster_queues = Watched(CLUSTER_QUEUES, item(ClusterQueue))
+    local_queues = Watched(LOCAL_QUEUES, item(LocalQueue))
+    workload_priorities = Watched(WORKLOAD_PRIORITY_CLASSES, item(WorkloadPriorityClass))
+    priorities = Watched(PRIORITY_CLASSES, lambda: decode_dict)
+    workloads = Watched(WORKLOADS, lambda: read_workload, whole=item(Workload))
+    pods = Watched(PODS, PodReader, field_selector=BOUND_PODS)
 
-    def __post_init__(self) -> None:
+    def __init__(self, copies: Mapping[Resource, Copy[Any]], gates: FeatureGates = DEFAULT_GATES) -> None:
         """Builds the derived views; their handlers run first, so handlers of nodes and flavors see current trees."""
+        vars(self).update({kind.name: copies[kind.resource] for kind in WATCHED.values()})
+        self.gates = gates
+        self.limit_ranges.add_index(BY_NAMESPACE, lambda limits: [limits.metadata.namespace])
+        self.workloads.add_index(BY_REPLACED, lambda w: [key] if (key := replaced_key(w)) else [])
+        self.workloads.add_index(BY_QUEUE, lambda w: [object_key(w.metadata.namespace, w.spec.queue_name)])
+        self.local_queues.add_index(BY_CLUSTER_QUEUE, lambda queue: [queue.spec.cluster_queue])
         self.nodes.add_index(BY_HOSTNAME, lambda node: [hostname(node)])
-        object.__setattr__(self, "trees", Trees(self.topology_maps, self.nodes))
-        volumes = VolumeView(
+        self.trees = Trees(self.topology_maps, self.nodes)
+        self.volumes = VolumeView(
             self.claims,
             self.persistent_volumes,
             self.storage_classes,
@@ -136,10 +154,10 @@ class ClusterView:
             self.workloads,
             self.pods,
         )
-        object.__setattr__(self, "volumes", volumes)
-        devices = DeviceView(self.resource_slices, self.device_classes, self.claim_templates, self.workloads, self.pods)
-        object.__setattr__(self, "devices", devices)
-        object.__setattr__(self, "outside", UnreservedUsage(self.pods, self.workloads))
+        self.devices = DeviceView(
+            self.resource_slices, self.device_classes, self.claim_templates, self.workloads, self.pods
+        )
+        self.outside = UnreservedUsage(self.pods, self.workloads)
 
     def node_named(self, host: str) -> Node | None:
         """Returns the node of that hostname, by which assignments name nodes, or None."""
@@ -231,89 +249,30 @@ class ClusterView:
         return [flavor is not None and flavor.topology_aware for flavor in flavors]
 
 
-@dataclass(frozen=True)
-class Views(ClusterView):
-    """ClusterView on the informers of the controller process."""
+WATCHED: Final[Mapping[Resource, Watched[Any]]] = {
+    kind.resource: kind for kind in vars(ClusterView).values() if isinstance(kind, Watched)
+}
+"""The declarations of all watched kinds, in their order."""
 
-    nodes: Informer[Node]
-    pods: Informer[ProjectedPod]
-    namespaces: Informer[Namespace]
-    limit_ranges: Informer[LimitRange]
-    runtime_classes: Informer[RuntimeClass]
-    claims: Informer[Claim]
-    persistent_volumes: Informer[Volume]
-    storage_classes: Informer[StorageClass]
-    csi_nodes: Informer[CsiNode]
-    csi_drivers: Informer[CsiDriver]
-    csi_capacities: Informer[CsiCapacity]
-    resource_slices: Informer[ResourceSlice]
-    device_classes: Informer[DeviceClass]
-    claim_templates: Informer[ResourceClaimTemplate]
-    topologies: Informer[Topology]
-    topology_maps: Informer[ConfigMap]
-    flavors: Informer[ResourceFlavor]
-    cluster_queues: Informer[ClusterQueue]
-    local_queues: Informer[LocalQueue]
-    cohorts: Informer[Cohort]
-    reservations: Informer[AdvanceReservation]
-    checks: Informer[AdmissionCheck]
-    workloads: Informer[Workload]
-    workload_priorities: Informer[WorkloadPriorityClass]
-    priorities: Informer[dict[str, Any]]
+
+class Views(ClusterView, InformedView):
+    """ClusterView on informers, which do not run yet. `topology_namespace` is the namespace of the topology ConfigMaps."""
+
+    def __init__(
+        self, kube: Kube, topology_namespace: str = TOPOLOGY_NAMESPACE, gates: FeatureGates = DEFAULT_GATES
+    ) -> None:
+        self.informers: Mapping[Resource, Informer[Any]] = {
+            resource: kind.watch(kube, topology_namespace) for resource, kind in WATCHED.items()
+        }
+        super().__init__(self.informers, gates)
 
     def all(self) -> Iterable[Informer[Any]]:
         """Returns every informer."""
-        seen = (getattr(self, name) for name in self.__dataclass_fields__)
-        return [each for each in seen if isinstance(each, Informer)]
+        return self.informers.values()
 
     async def synced(self, seconds: float) -> None:
         """Waits until every informer holds its first list. Raises TimeoutError that names the missing resource."""
         await asyncio.gather(*(informer.synced(seconds) for informer in self.all()))
-
-
-def index(workloads: Copy[Workload], local_queues: Copy[LocalQueue], limit_ranges: Copy[LimitRange]) -> None:
-    """Creates the indexes that the queries use."""
-    limit_ranges.add_index(BY_NAMESPACE, lambda limits: [limits.metadata.namespace])
-    workloads.add_index(BY_REPLACED, lambda w: [key] if (key := replaced_key(w)) else [])
-    workloads.add_index(BY_QUEUE, lambda w: [object_key(w.metadata.namespace, w.spec.queue_name)])
-    local_queues.add_index(BY_CLUSTER_QUEUE, lambda queue: [queue.spec.cluster_queue])
-
-
-def make_views(kube: Kube, topology_namespace: str = TOPOLOGY_NAMESPACE, gates: FeatureGates = DEFAULT_GATES) -> Views:
-    """Returns the informers, not yet running. `topology_namespace` is the namespace of the topology ConfigMaps."""
-    workloads, local_queues = Informer(kube, WORKLOADS, read_workload), Informer(kube, LOCAL_QUEUES, LocalQueue)
-    limit_ranges = Informer(kube, LIMIT_RANGES, LimitRange)
-    index(workloads, local_queues, limit_ranges)
-    return Views(
-        nodes=Informer(kube, NODES, NodeReader()),
-        pods=Informer(kube, PODS, PodReader(), field_selector=BOUND_PODS),
-        namespaces=Informer(kube, NAMESPACES, Namespace),
-        limit_ranges=limit_ranges,
-        runtime_classes=Informer(kube, RUNTIME_CLASSES, RuntimeClass),
-        claims=LazyInformer(kube, CLAIMS, read_claim),
-        persistent_volumes=LazyInformer(kube, VOLUMES, read_volume),
-        storage_classes=LazyInformer(kube, STORAGE_CLASSES, StorageClass),
-        csi_nodes=LazyInformer(kube, CSI_NODES, CsiNode),
-        csi_drivers=LazyInformer(kube, CSI_DRIVERS, CsiDriver),
-        csi_capacities=LazyInformer(kube, CSI_CAPACITIES, CsiCapacity),
-        resource_slices=LazyInformer(kube, RESOURCE_SLICES, ResourceSlice),
-        device_classes=LazyInformer(kube, DEVICE_CLASSES, DeviceClass),
-        claim_templates=LazyInformer(kube, RESOURCE_CLAIM_TEMPLATES, ResourceClaimTemplate),
-        topologies=Informer(kube, TOPOLOGIES, Topology),
-        topology_maps=Informer(
-            kube, CONFIG_MAPS, ConfigMap, namespace=topology_namespace, label_selector=SAKKARA_TOPOLOGY
-        ),
-        flavors=Informer(kube, RESOURCE_FLAVORS, ResourceFlavor),
-        cluster_queues=Informer(kube, CLUSTER_QUEUES, ClusterQueue),
-        local_queues=local_queues,
-        cohorts=Informer(kube, COHORTS, Cohort),
-        reservations=OptionalInformer(kube, ADVANCE_RESERVATIONS, AdvanceReservation),
-        checks=Informer(kube, ADMISSION_CHECKS, AdmissionCheck),
-        workloads=workloads,
-        workload_priorities=Informer(kube, WORKLOAD_PRIORITY_CLASSES, WorkloadPriorityClass),
-        priorities=Informer(kube, PRIORITY_CLASSES, dict),
-        gates=gates,
-    )
 
 
 def hostname(node: Node) -> str:

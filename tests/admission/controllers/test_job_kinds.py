@@ -12,7 +12,7 @@ import pytest
 from admission.controllers.job_kinds import JobKindController
 from admission.controllers.jobs.controller_context import ControllerContext
 from admission.controllers.pods.sets.sets import SetController
-from admission.controllers.watch.cluster_view import make_views
+from admission.controllers.watch.cluster_view import Views
 from admission.integrations.declared.declared import DeclaredJob
 from admission.integrations.job_kind_errors import read
 from admission.integrations.job_kinds import JobKinds
@@ -62,7 +62,7 @@ async def queued(here: JobCluster, name: str) -> bool:
 
 async def test_a_kind_is_watched_as_soon_as_it_is_served_and_again_after_a_lost_lease(here: JobCluster) -> None:
     kinds, pods = JobKinds(here.kube), Informer(here.kube, PODS, QueuedPodReader())
-    sets = SetController(ControllerContext(here.kube, make_views(here.kube), here.recorded), {}, pods)
+    sets = SetController(ControllerContext(here.kube, Views(here.kube), here.recorded), {}, pods)
     controller = JobKindController(here.kube, kinds, here.controller, sets, QUEUE_NAME_LABEL, time.time)
 
     def job(name: str) -> dict[str, Any]:
@@ -85,7 +85,7 @@ async def test_a_kind_is_watched_as_soon_as_it_is_served_and_again_after_a_lost_
 async def test_of_two_job_kinds_for_one_kind_the_older_counts_until_it_is_deleted(here: JobCluster) -> None:
     """The other one says so, and takes over; jobs of the kind stay managed."""
     kinds, pods = JobKinds(here.kube), Informer(here.kube, PODS, QueuedPodReader())
-    sets = SetController(ControllerContext(here.kube, make_views(here.kube), here.recorded), {}, pods)
+    sets = SetController(ControllerContext(here.kube, Views(here.kube), here.recorded), {}, pods)
     controller = JobKindController(here.kube, kinds, here.controller, sets, QUEUE_NAME_LABEL, time.time)
     await here.kube.create(CRDS, crd_of(CRANES))
     name = "cranez.example.com"

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from admission.controllers.watch.cluster_view import make_views
+from admission.controllers.watch.cluster_view import Views
 from admission.controllers.watch.past_usage import UsageReader, UsageSampler, stored_usage, usage_status
 from admission.engine.ledger.ledger import Ledger
 from admission.engine.queue.past_usage import PastUsage, UsageRecord, UsageRules
@@ -177,7 +177,7 @@ def test_a_weight_that_puts_another_workload_first_requests_a_cycle() -> None:
 async def test_samples_are_taken_while_leading_only(tmp_path: Path) -> None:
     async with installed(tmp_path) as kube, contextlib.AsyncExitStack() as stack:
         await _queues(kube)
-        views, sampled = make_views(kube), list[str]()
+        views, sampled = Views(kube), list[str]()
         state = SchedulerState(Ledger(), PendingQueues(PastUsage(RULES)))
         reader = UsageReader(views.local_queues, state, lambda: None)
         for informer in views.all():

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from admission.controllers.queues.queue_status import QueueController, patience
-from admission.controllers.watch.cluster_view import make_views
+from admission.controllers.watch.cluster_view import Views
 from admission.engine.ledger.ledger import Ledger
 from admission.engine.queue.queues import PendingQueues
 from api.kube.client import Kube, PatchKind
@@ -43,7 +43,7 @@ async def test_a_burst_of_workloads_costs_one_status_of_its_queue_in_a_period(tm
         local = {"apiVersion": API_VERSION, "kind": "LocalQueue", "metadata": {"name": "lq", "namespace": "ns"}}
         await kube.create(LOCAL_QUEUES, {**local, "spec": {"clusterQueue": "cq"}})
 
-        views, statuses = make_views(kube), []
+        views, statuses = Views(kube), []
         views.local_queues.add_handler(lambda change: statuses.append(change.object.status))
         controller = QueueController(kube, views, PendingQueues(), Ledger().quota, period)
         for run in (*(i.run for i in views.all()), *(r.run for r in controller.reconcilers())):
@@ -81,7 +81,7 @@ async def test_the_end_of_a_workload_reaches_its_cluster_queue_after_its_local_q
             "conditions": [{"type": "QuotaReserved", "status": "True", **told}],
         }
         await kube.patch(WORKLOADS, "w", {"status": status}, "ns", kind=PatchKind.MERGE, subresource="status")
-        views = make_views(kube)
+        views = Views(kube)
         controller = QueueController(kube, views, PendingQueues(), Ledger().quota, 0.1)
         for run in (*(i.run for i in views.all()), *(r.run for r in controller.reconcilers())):
             task = asyncio.create_task(run())

@@ -15,7 +15,7 @@ import aiohttp
 import pytest
 
 from admission.cli.local_cluster.ports import free_port
-from admission.controllers.watch.cluster_view import make_views
+from admission.controllers.watch.cluster_view import Views
 from admission.engine.queue.queues import PendingQueues
 from admission.settings import AdmissionSettings
 from admission.visibility import app
@@ -56,7 +56,7 @@ async def serving(kube: Kube) -> AsyncIterator[int]:
     port = free_port()
     section = {"enabled": True, "bindAddress": "127.0.0.1", "bindPort": port, "certificatePeriod": 0.2}
     settings = AdmissionSettings.model_validate({"visibility_server": section})
-    views = make_views(kube)
+    views = Views(kube)
     async with asyncio.TaskGroup() as group:
         tasks = [group.create_task(informer.run()) for informer in views.all()]
         tasks.append(group.create_task(app.run(kube, settings, views, PendingQueues())))
