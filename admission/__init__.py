@@ -11,10 +11,7 @@ webhook/            completes and validates objects before they are stored
 integrations/       kinds of jobs
 serving/            an HTTPS server for untrusted clients
 visibility/         Kueue's visibility API
-metrics             metrics of the controller
-queue_metrics       gauges of queues and cohorts
-workload_metrics    stages of a workload's life
-capacity_metrics    capacity of flavors and domains
+metrics/            metrics of the processes, by subject
 dashboard/          the dashboard
 cli/                the command `stowage`
 doctor/             checks of an installation and its cluster

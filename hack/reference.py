@@ -7,6 +7,7 @@ import importlib
 import inspect
 import itertools
 import json
+import pkgutil
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
@@ -22,12 +23,7 @@ from pydantic.alias_generators import to_camel
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
-import admission.capacity_metrics
 import admission.metrics
-import admission.queue_metrics
-import admission.serving.metrics
-import admission.webhook.server.metrics
-import admission.workload_metrics
 import ungater.metrics
 from admission.cli.main import app as stowage
 from admission.controllers.state import condition_table
@@ -57,12 +53,10 @@ FOLDER = PROJECT / "docs" / "reference"
 KEY = re.compile(r"(?:[a-z0-9-]+\.)+[a-z]+/[A-Za-z0-9._-]+|sakkara\.[a-z.]+")
 """Keys of labels, annotations and the like."""
 METRIC_MODULES = (
-    admission.metrics,
-    admission.capacity_metrics,
-    admission.workload_metrics,
-    admission.queue_metrics,
-    admission.serving.metrics,
-    admission.webhook.server.metrics,
+    *(
+        importlib.import_module(f"admission.metrics.{each.name}")
+        for each in pkgutil.iter_modules(admission.metrics.__path__)
+    ),
     ungater.metrics,
 )
 SIGNS = {"Ge": "≥", "Gt": ">", "Le": "≤", "Lt": "<"}
@@ -176,13 +170,13 @@ def settings() -> str:
 def metrics() -> str:
     """Returns the page of metrics, from the Prometheus registry."""
     assert METRIC_MODULES
-    found = {m.name: m for m in REGISTRY.collect() if m.name.startswith(("kueue_", "stowage_"))}
-    rows = [
-        [f"`{name}_total`" if m.type == "counter" else f"`{name}`", m.type, m.documentation]
-        for name, m in sorted(found.items())
-    ]
+    rows = {
+        (f"`{metric.name}{'_total' if metric.type == 'counter' else ''}`", metric.type, metric.documentation)
+        for metric in REGISTRY.collect()
+        if metric.name.startswith(("kueue_", "stowage_"))
+    }
     note = "A histogram has the series `_bucket`, `_sum` and `_count`."
-    return page("Metrics", note, table(("metric", "type", "meaning"), rows))
+    return page("Metrics", note, table(("metric", "type", "meaning"), sorted(rows)))
 
 
 def _texts(holder: Any) -> list[tuple[str, str]]:

@@ -6,5 +6,4 @@ handshakes              TLS handshakes, one at a time
 tls                     a certificate that is replaced while the server runs
 certificates            stores, publishes and reloads it
 certificate_authority   plans its rotation
-metrics                 metrics of servers with a certificate
 """

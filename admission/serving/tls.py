@@ -7,8 +7,8 @@ import tempfile
 import time
 from pathlib import Path
 
+from admission.metrics.certificates import CERTIFICATE_REMAINING, SERVING
 from admission.serving.certificate_authority import ServingCertificate
-from admission.serving.metrics import CERTIFICATE_REMAINING, SERVING
 
 
 class Serving:

@@ -11,6 +11,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from admission.integrations.job_kinds import JobKinds
+from admission.metrics.reviews import count_review
 from admission.serving.certificate_authority import Lifetimes
 from admission.serving.certificates import (
     CertificateLocations,
@@ -29,7 +30,6 @@ from admission.webhook.rules.gang_pods import gang_keys, read_member
 from admission.webhook.rules.lookups import Lookups
 from admission.webhook.rules.review_rules import webhook_rules
 from admission.webhook.server.handlers import Handlers
-from admission.webhook.server.metrics import count_review
 from admission.webhook.server.server import serving
 from api.admission_checks import AdmissionCheck
 from api.elastic import ElasticQuota, SigsElasticQuota

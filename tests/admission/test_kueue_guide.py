@@ -11,12 +11,12 @@ from typing import Any, cast
 import msgspec
 import pytest
 
-from admission import metrics
 from admission.controllers.jobs.plan.job_plan import plan
 from admission.controllers.state.actions import PatchWorkload
 from admission.engine.convert import convert_queues
 from admission.integrations.declared.declared import DeclaredJob
 from admission.integrations.registry import BY_FRAMEWORK
+from admission.metrics import controller as metrics
 from admission.webhook.rules import jobs
 from admission.webhook.rules.review_rules import ReviewRules
 from api import queues

@@ -6,8 +6,8 @@ import asyncio
 import logging
 from typing import Final
 
-from admission import metrics
 from admission.engine.ledger.ledger import Ledger
+from admission.metrics import controller as metrics
 
 log = logging.getLogger(__name__)
 

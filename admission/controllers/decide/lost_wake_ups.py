@@ -14,10 +14,10 @@ import time
 from collections.abc import Callable
 from typing import Final
 
-from admission import metrics
 from admission.controllers.decide.scheduler_context import SchedulerContext
 from admission.engine.decision import Admit, Preempt
 from admission.engine.explain.cycle_decision import DecisionInputs, decided
+from admission.metrics import controller as metrics
 
 log = logging.getLogger(__name__)
 

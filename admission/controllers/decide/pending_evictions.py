@@ -14,7 +14,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from admission import metrics
 from admission.controllers.decide.scheduler_context import SchedulerContext
 from admission.controllers.state.condition_table import Writer
 from admission.controllers.state.evictions import Eviction
@@ -24,6 +23,7 @@ from admission.controllers.write.status import read_again
 from admission.engine.decision import Evict, Preempt, PreemptionReason
 from admission.engine.model import Workload as EngineWorkload
 from admission.engine.preemption.wording import eviction_message, preempted_event, priorities
+from admission.metrics import controller as metrics
 from api.errors import Conflict, NotFound, NotLeader, ServerError, StowageError, Unreachable
 from api.kube.client import Kube
 from api.kube.events import EventRecorder, ref_to

@@ -16,7 +16,6 @@ from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable
 from dataclasses import replace
 from typing import Any
 
-from admission import metrics
 from admission.controllers.decide.pending_evictions import PendingEvictions
 from admission.controllers.decide.scheduler_context import SchedulerContext
 from admission.controllers.decide.shrunk_jobs import ShrunkJobs
@@ -33,6 +32,7 @@ from admission.engine.cycle.decide import decide
 from admission.engine.cycle.second_pass import Lost
 from admission.engine.decision import Admit, Decision, Evict, Preempt, PreemptionReason, Reject, Wait
 from admission.engine.reasons import Reason
+from admission.metrics import controller as metrics
 from api.errors import NotLeader, StowageError
 from api.kube.client import Kube
 from api.kube.events import EventRecorder, ref_to

@@ -20,7 +20,6 @@ from functools import partial
 from math import ceil, floor
 from typing import Final
 
-from admission import metrics
 from admission.controllers.forecasts.run_time_keeper import RunTimeKeeper, kind_of
 from admission.controllers.report.turns import Turns
 from admission.controllers.state import conditions
@@ -35,6 +34,7 @@ from admission.engine.forecast.starts import forecast
 from admission.engine.ledger.ledger import Ledger
 from admission.engine.model import Workload as EngineWorkload
 from admission.engine.queue.queues import PendingQueues
+from admission.metrics import controller as metrics
 from api.errors import StowageError
 from api.kube.client import Kube
 from api.kube.informers.store import Change, ChangeType

@@ -20,11 +20,11 @@ from typing import Final
 
 import msgspec
 
-from admission import metrics
 from admission.controllers.forecasts.stored_calibrations import calibrations_in, stored_calibrations
 from admission.engine.forecast.calibration import Calibrations, StartForecast
 from admission.engine.forecast.run_time_records import UnreadableRecord, record_of, runs_of
 from admission.engine.forecast.run_times import KINDS, RunKind, RunTimes, run_kind
+from admission.metrics import controller as metrics
 from api.errors import NotFound, StowageError
 from api.kube.client import Kube, PatchKind
 from api.kube.decode import DECODE_ERRORS

@@ -51,7 +51,7 @@ from admission.integrations.base import Job, JobIntegration, SelectiveJob, as_pa
 from admission.integrations.declared.declared import DeclaredJob
 from admission.integrations.declared.parts import PARTS
 from admission.integrations.declared.referenced import REFERENCED
-from admission.workload_metrics import CREATION_LATENCY
+from admission.metrics.lives import CREATION_LATENCY
 from api.kube.informers.store import Change, ChangeType
 from api.kube.reconcile import Reconciler
 from api.kube.resources import Resource

@@ -24,7 +24,6 @@ from typing import Final
 import msgspec
 from cachetools import TTLCache
 
-from admission import metrics
 from admission.controllers.state import conditions
 from admission.controllers.state.actions import PlannedEvent
 from admission.controllers.state.condition_table import Writer
@@ -39,6 +38,7 @@ from admission.controllers.write.report_writer import ReportWriter
 from admission.engine.ledger.ledger import Ledger
 from admission.integrations.owners import owner_resources
 from admission.integrations.registry import REFERENCED_KINDS
+from admission.metrics import controller as metrics
 from api.errors import NotFound
 from api.kube.client import Kube
 from api.kube.events import EventRecorder

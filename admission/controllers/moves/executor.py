@@ -14,7 +14,6 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Final
 
-from admission import metrics
 from admission.controllers.decide.scheduler import Scheduler
 from admission.controllers.decide.scheduler_context import SchedulerContext
 from admission.controllers.moves.budgets import MoveBudgets
@@ -30,6 +29,7 @@ from admission.engine.listed import listed
 from admission.engine.moves.commit import commit, unevictable
 from admission.engine.moves.plans import MovePlan
 from admission.engine.moves.wording import NAMED, moving_message
+from admission.metrics import controller as metrics
 from api.errors import NotLeader, StowageError
 from api.kube.client import Kube
 from api.kube.events import EventRecorder, ref_to

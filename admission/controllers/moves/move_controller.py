@@ -23,7 +23,6 @@ from dataclasses import replace
 from functools import partial
 from typing import Final
 
-from admission import metrics
 from admission.controllers.decide.scheduler import Scheduler
 from admission.controllers.decide.scheduler_context import SchedulerContext
 from admission.controllers.moves.executor import MoveExecutor
@@ -46,6 +45,7 @@ from admission.engine.moves.waiting import LatestStart, latest_start
 from admission.engine.moves.wording import purpose_of
 from admission.engine.reasons import Reason
 from admission.engine.scheduler_state import SchedulerState
+from admission.metrics import controller as metrics
 from api.kube.client import Kube
 from api.kube.events import EventRecorder
 

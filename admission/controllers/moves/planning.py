@@ -6,9 +6,9 @@ import logging
 from collections.abc import Callable
 from typing import Final
 
-from admission import metrics
 from admission.controllers.report.turns import Turns
 from admission.engine.moves.plans import MovePlan, NoPlan
+from admission.metrics import controller as metrics
 
 log = logging.getLogger(__name__)
 

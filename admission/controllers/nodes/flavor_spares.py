@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from admission import metrics
 from admission.controllers.watch.cluster_view import Views
 from admission.engine.convert import convert_queues
 from admission.engine.ledger.holds import FlavorSpares
 from admission.engine.ledger.ledger import Ledger
+from admission.metrics import controller as metrics
 from api.errors import InvalidObject
 from api.kube.events import EventRecorder, ref_to
 from api.kube.informers.store import Change, ChangeType

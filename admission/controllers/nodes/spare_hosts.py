@@ -8,7 +8,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from admission import metrics
 from admission.controllers.state import conditions
 from admission.controllers.state.condition_table import Writer
 from admission.controllers.state.conditions import is_running
@@ -16,6 +15,7 @@ from admission.controllers.watch.cluster_view import Views
 from admission.controllers.write.report_writer import ReportWriter
 from admission.engine.cycle.spare_hosts import HeldHosts, held
 from admission.engine.ledger.ledger import Ledger
+from admission.metrics import controller as metrics
 from api.kube.client import Kube
 from api.kube.informers.store import Change, ChangeType
 from api.kube.reconcile import Reconciler

@@ -18,7 +18,6 @@ from sys import intern
 
 import msgspec
 
-from admission import metrics
 from admission.controllers.nodes.pod_mover import PodMover
 from admission.controllers.state import conditions
 from admission.controllers.state.actions import PlannedEvent
@@ -31,6 +30,7 @@ from admission.controllers.write.evictor import Evictor
 from admission.controllers.write.outcome import Outcome
 from admission.controllers.write.report_writer import ReportWriter
 from admission.engine.listed import listed
+from admission.metrics import controller as metrics
 from api.kube.client import Kube
 from api.kube.events import EventRecorder
 from api.kube.informers.informer import Informer

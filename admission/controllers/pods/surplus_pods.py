@@ -23,7 +23,6 @@ from typing import Final
 
 import msgspec
 
-from admission import metrics
 from admission.controllers.state import conditions
 from admission.controllers.state.actions import PlannedEvent
 from admission.controllers.state.condition_table import Writer
@@ -32,6 +31,7 @@ from admission.controllers.watch.projection import ProjectedPod
 from admission.controllers.write.report_writer import ReportWriter
 from admission.engine.ledger.ledger import Ledger
 from admission.engine.model import BoundPod
+from admission.metrics import controller as metrics
 from api.errors import Conflict, NotFound
 from api.kube.client import Kube
 from api.kube.events import EventRecorder, ref_to

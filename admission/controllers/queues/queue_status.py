@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from admission import queue_metrics as metrics
 from admission.controllers.report import first_series
 from admission.controllers.report.fair_share_status import NO_SHARES, StatusShares
 from admission.controllers.report.gauges import (
@@ -45,6 +44,7 @@ from admission.controllers.watch.cluster_view import BY_CLUSTER_QUEUE, Views
 from admission.controllers.watch.past_usage import usage_status
 from admission.engine.queue.queues import PendingQueues
 from admission.engine.quota.tree import QuotaTree, outside_usage
+from admission.metrics import queues as metrics
 from api.elastic import cluster_queue_name
 from api.kube.client import Kube, PatchKind
 from api.kube.informers.informer import Informer

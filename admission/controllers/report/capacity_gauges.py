@@ -14,13 +14,13 @@ import time
 from collections.abc import Iterator
 from typing import Final
 
-from admission import capacity_metrics as metrics
 from admission.controllers.report.gauges import Table, units
 from admission.engine.ledger.ledger import Ledger
 from admission.engine.queue.queues import PendingQueues
 from admission.engine.topology.allocation.capacity import parts
 from admission.engine.topology.allocation.footprint import Footprint
 from admission.engine.topology.figures import CapacityFigures, FlavorFigures, LevelFigures
+from admission.metrics import capacity as metrics
 from api.kube.turns import Turns
 
 log = logging.getLogger(__name__)

@@ -16,7 +16,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
-from admission import metrics
 from admission.controllers.report.turns import Turns
 from admission.controllers.state import conditions
 from admission.controllers.state.actions import PlannedEvent
@@ -34,6 +33,7 @@ from admission.engine.moves.waiting import LatestStart, latest_start
 from admission.engine.queue.queues import PendingQueues
 from admission.engine.quota.fairness import FairSharingRules
 from admission.engine.reasons import Reason
+from admission.metrics import controller as metrics
 from api.kube.client import Kube
 from api.kube.events import EventRecorder
 from api.kube.reconcile import Reconciler

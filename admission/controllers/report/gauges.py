@@ -13,12 +13,12 @@ from typing import Final
 
 from prometheus_client import Gauge
 
-from admission import queue_metrics as metrics
 from admission.controllers.report.queue_totals import NO_RESERVATION, QueueTotals, Why
 from admission.controllers.state.active_conditions import Activity
 from admission.engine.queue.pending_counts import PendingCounts
 from admission.engine.quota.cohorts import QuotaNode
 from admission.engine.reasons import Reason
+from admission.metrics import queues as metrics
 from api.queues import ClusterQueue, LocalQueue, ResourceQuota
 from api.text.quantity import CPU, to_int
 

@@ -10,9 +10,9 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from admission import workload_metrics as metrics
 from admission.controllers.state.active_conditions import cohorts_above
 from admission.controllers.watch.cluster_view import ClusterView
+from admission.metrics import lives as metrics
 from api.kube import owned_series
 from api.kube.informers.store import Change, ChangeType
 from api.kube.owned_series import Living, OwnerKind

@@ -10,7 +10,6 @@ import logging
 import time
 from collections.abc import Callable
 
-from admission import metrics
 from admission.controllers.state import conditions
 from admission.controllers.state.checks import checks_for, own_checks
 from admission.controllers.state.condition_table import Writer
@@ -21,6 +20,7 @@ from admission.controllers.write.status import patch_status, read_again
 from admission.engine.convert import convert_admissions
 from admission.engine.decision import Admit
 from admission.engine.moves.plans import Move
+from admission.metrics import controller as metrics
 from api import backfill
 from api.errors import Conflict, NotFound, ServerError, Unreachable
 from api.kube.client import Kube

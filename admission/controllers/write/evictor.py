@@ -9,11 +9,11 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from admission import metrics
 from admission.controllers.state.condition_table import Writer
 from admission.controllers.state.evictions import Eviction, evicted
 from admission.controllers.watch.cluster_view import Views
 from admission.controllers.write.status import patch_status
+from admission.metrics import controller as metrics
 from api.kube.client import Kube
 from api.kube.events import EventRecorder, ref_to
 from api.kube.resources import WORKLOADS

@@ -7,7 +7,6 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from admission import metrics
 from admission.controllers.state import conditions, unsupported_fields
 from admission.controllers.state.condition_table import Writer
 from admission.controllers.state.lifecycle import LifecycleStep
@@ -16,6 +15,7 @@ from admission.controllers.watch.cluster_view import Views
 from admission.controllers.write.evictor import Evictor
 from admission.controllers.write.status import patch_status
 from admission.engine.reasons import Reason
+from admission.metrics import controller as metrics
 from api.errors import Conflict, NotFound
 from api.kube.client import Kube, PatchKind
 from api.kube.events import EventRecorder, ref_to

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 from prometheus_client import REGISTRY, generate_latest
 
-from admission import queue_metrics as metrics
 from admission.controllers.report.gauges import QueueFigures, QueueGauges, of_cohort, of_local_queue
 from admission.controllers.report.queue_totals import QueueTotals, QueueTotalsIndex
 from admission.controllers.state.active_conditions import Activity
@@ -17,6 +16,7 @@ from admission.engine.model import ClusterQueue as Spec
 from admission.engine.model import FlavorQuotas, Quota, ResourceGroup
 from admission.engine.queue.pending_counts import PendingCounts
 from admission.engine.quota.tree import QuotaTree
+from admission.metrics import queues as metrics
 from api.kube.informers.store import Change, ChangeType
 from api.queues import ClusterQueue, LocalQueue
 from tests.builders import condition, workload

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from admission import metrics
 from admission.controllers.decide.lost_wake_ups import LostWakeUps
 from admission.controllers.decide.scheduler_context import SchedulerContext
 from admission.engine.model import ClusterQueue, Flavor, ObjectRemoved, QueueingStrategy, RemovedKind
 from admission.engine.queue.cluster_queue import QueueLine
+from admission.metrics import controller as metrics
 from admission.settings import ControllerSection
 from admission.world.world import World
 from tests.admission.engine.builders import BEST, STRICT, admitted, queue, workload

@@ -8,12 +8,12 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any, NoReturn, cast
 
-from admission import metrics
 from admission.controllers.decide.scheduler import SET_ASIDE, Scheduler
 from admission.controllers.decide.scheduler_context import SchedulerContext
 from admission.controllers.report.wait_reasons import WaitReason, WaitReporter
 from admission.controllers.watch.cluster_view import Views
 from admission.engine.queue.evictions import TIMES
+from admission.metrics import controller as metrics
 from admission.settings import ControllerSection
 from api.kube.client import Kube
 from api.kube.events import EventRecorder
