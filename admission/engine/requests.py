@@ -21,13 +21,13 @@ Flavors = Mapping[str, Flavor]
 
 
 def placement_requests(
-    workload: Workload, queue: ClusterQueue, found: FlavorAssignment, flavors: Flavors, now: float
+    workload: Workload, queue: ClusterQueue, assignment: FlavorAssignment, flavors: Flavors, now: float
 ) -> list[PlacementRequest]:
     """Returns one request for each pod set that is to be placed on a topology, in order; `now` is epoch seconds."""
     by_name = {pod_set.name: pod_set for pod_set in workload.pod_sets}
     return [
         placement_request(workload, queue, by_name[got.name], got.topology, flavors, now)
-        for got in found.pod_sets
+        for got in assignment.pod_sets
         if got.topology is not None
     ]
 
@@ -79,15 +79,15 @@ def relaxation(workload: Workload, queue: ClusterQueue, flavors: Flavors, now: f
     Read from the levels of the first flavor of the queue that has the level.
     """
     texts: dict[str, list[str]] = {}
-    for pod_set, found in _relaxed_requests(workload, queue, flavors, now):
-        if pod_set.topology is not None and (text := found.text(pod_set.topology)):
+    for pod_set, relaxation in _relaxed_requests(workload, queue, flavors, now):
+        if pod_set.topology is not None and (text := relaxation.text(pod_set.topology)):
             texts.setdefault(pod_set.name, []).append(text)
     return "; ".join(f"pod set {name}: {each[0]}" for name, each in texts.items())
 
 
-def relaxed(workload: Workload, queue: ClusterQueue, flavors: Flavors, found: FlavorAssignment, now: float) -> str:
+def relaxed(workload: Workload, queue: ClusterQueue, flavors: Flavors, assignment: FlavorAssignment, now: float) -> str:
     """Describes the levels on which the workload was placed that it did not request at first; empty if there are none."""
-    placed = {got.name: got.topology for got in found.pod_sets}
+    placed = {got.name: got.topology for got in assignment.pod_sets}
     texts: list[str] = []
     for pod_set in workload.pod_sets:
         topology, flavor = pod_set.topology, flavors.get(placed.get(pod_set.name) or "")
@@ -101,7 +101,7 @@ def relaxed(workload: Workload, queue: ClusterQueue, flavors: Flavors, found: Fl
 
 def next_step(workload: Workload, queue: ClusterQueue, flavors: Flavors, now: float) -> float | None:
     """Returns when (epoch seconds) a required level is relaxed next, on any flavor of the queue; None: never."""
-    steps = (found.next_at for _, found in _relaxed_requests(workload, queue, flavors, now))
+    steps = (relaxation.next_at for _, relaxation in _relaxed_requests(workload, queue, flavors, now))
     first = min((at for at in steps if at is not None), default=None)
     return None if first is None else workload.queued + first
 

@@ -62,7 +62,7 @@ class WorkloadConversion:
             by_eviction=self._by_eviction,
             groups_outrank=self._groups_outrank,
             boosted=self._views.gates.priority_boost,
-            known=None if workload.status.reclaimable_pods else self._pod_sets(workload),
+            pod_sets=None if workload.status.reclaimable_pods else self._pod_sets(workload),
             replaces=self._slices.replaces(workload),
             since=self._slices.since(workload),
             guess=self._guess(given, context),

@@ -34,7 +34,7 @@ def from_status(
 
 
 def _pod_set_admission(
-    given: workloads.PodSetAssignment, field: str, requested: int, done: int
+    assignment: workloads.PodSetAssignment, field: str, requested: int, done: int
 ) -> model.PodSetAdmission:
     """Returns the admission of a pod set.
 
@@ -42,8 +42,8 @@ def _pod_set_admission(
     shrank, pods are dropped from the end of its assignment. While some of its pods are done, the others keep all places, since
     the status does not say where they run. Once all are done, their places are free.
     """
-    usage = quantity.parse_list(given.resource_usage, f"{field}.resourceUsage")
-    count = given.count or 0
+    usage = quantity.parse_list(assignment.resource_usage, f"{field}.resourceUsage")
+    count = assignment.count or 0
     left = max(0, min(count, requested) - done)
     shrunk = requested if requested < count else None
     if count and not left:
@@ -51,18 +51,20 @@ def _pod_set_admission(
     if count and left < count:
         usage = {resource: amount // count * left for resource, amount in usage.items()}
     return model.PodSetAdmission(
-        name=given.name,
-        flavors=given.flavors,
-        usage={resource: amount for resource, amount in usage.items() if resource in given.flavors},
+        name=assignment.name,
+        flavors=assignment.flavors,
+        usage={resource: amount for resource, amount in usage.items() if resource in assignment.flavors},
         count=min(count, requested),
-        assignment=_assignment(given.topology_assignment, field, shrunk) if given.topology_assignment else None,
+        assignment=_assignment(assignment.topology_assignment, field, shrunk)
+        if assignment.topology_assignment
+        else None,
     )
 
 
-def _assignment(given: topology_assignment.TopologyAssignment, field: str, most: int | None) -> model.Assignment:
+def _assignment(compact: topology_assignment.TopologyAssignment, field: str, most: int | None) -> model.Assignment:
     with within(f"{field}."):
-        domains = assignment.decode(given)
-    placed = model.Assignment(given.levels, tuple(model.DomainCount(values, count) for values, count in domains))
+        domains = assignment.decode(compact)
+    placed = model.Assignment(compact.levels, tuple(model.DomainCount(values, count) for values, count in domains))
     return placed if most is None else first_pods(placed, most)
 
 

@@ -18,9 +18,9 @@ _LONGEST: Final = 317
 _WITH_ZONE: Final = re.compile(r"([Zz]|[+-]\d\d:\d\d)$")
 
 
-def advance_reservation(given: advance_reservations.AdvanceReservation) -> model.AdvanceReservation:
+def advance_reservation(reservation: advance_reservations.AdvanceReservation) -> model.AdvanceReservation:
     """Returns the engine's value. Raises InvalidObject for labels, times, namespaces or a queue that break a rule."""
-    spec = given.spec
+    spec = reservation.spec
     if not 0 < len(spec.node_labels) <= advance_reservations.MAX_LABELS:
         wrong = f"{len(spec.node_labels)} labels"
         raise InvalidObject("spec.nodeLabels", wrong, f"allowed: 1 to {advance_reservations.MAX_LABELS} labels")
@@ -36,14 +36,16 @@ def advance_reservation(given: advance_reservations.AdvanceReservation) -> model
     queue = spec.cluster_queue
     if queue and (len(queue) > advance_reservations.LONGEST_NAME or not re.fullmatch(DNS_SUBDOMAIN, queue)):
         raise InvalidObject("spec.clusterQueue", queue[:_LONGEST], "allowed: the name of a ClusterQueue")
-    return model.AdvanceReservation(given.key, dict(spec.node_labels), start, end, frozenset(spec.namespaces), queue)
+    return model.AdvanceReservation(
+        reservation.key, dict(spec.node_labels), start, end, frozenset(spec.namespaces), queue
+    )
 
 
 def _time(field: str, text: str) -> float:
     try:
-        found = parse_time(text) if _WITH_ZONE.search(text) else None
+        parsed = parse_time(text) if _WITH_ZONE.search(text) else None
     except ValueError:
-        found = None
-    if found is None:
+        parsed = None
+    if parsed is None:
         raise InvalidObject(field, text[:_LONGEST], "allowed: a time in RFC 3339")
-    return found
+    return parsed

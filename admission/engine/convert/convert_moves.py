@@ -47,25 +47,25 @@ def completed(own: model.MoveTerms, others: Iterable[Mapping[str, str]]) -> mode
 
 def _with_history(terms: model.MoveTerms, status: WorkloadStatus) -> model.MoveTerms:
     """Adds when and how often the workload was moved, which its status says."""
-    found = find_condition(status.conditions, MOVING)
-    if found is None:
+    moving = find_condition(status.conditions, MOVING)
+    if moving is None:
         return terms
     counts = status.scheduling_stats.evictions if status.scheduling_stats else ()
     times = sum(one.count for one in counts if one.reason == MovingReason.MOVED)
-    moved = parse_time(found.last_transition_time)
-    return replace(terms, moved=moved, moves=max(1, times), moving=found.status == "True")
+    moved = parse_time(moving.last_transition_time)
+    return replace(terms, moved=moved, moves=max(1, times), moving=moving.status == "True")
 
 
 def terms_of_queue(annotations: Mapping[str, str]) -> tuple[model.MoveTerms, int | None]:
     """Returns the terms of a ClusterQueue's workloads, and how many may be moved a day; none if that cannot be read."""
-    found = moves.of_queue(annotations)
-    return _terms(found), 0 if found.faults else found.per_day
+    annotated = moves.of_queue(annotations)
+    return _terms(annotated), 0 if annotated.faults else annotated.per_day
 
 
 _OF_PODS: Final = model.MoveTerms(movable=False)
 """Nothing starts the plain pods of a group anew."""
 
 
-def _terms(found: moves.MoveAnnotations) -> model.MoveTerms:
-    movable = False if found.faults else found.movable
-    return model.MoveTerms(movable, found.cost, found.minimum_run, found.checkpoint)
+def _terms(annotations: moves.MoveAnnotations) -> model.MoveTerms:
+    movable = False if annotations.faults else annotations.movable
+    return model.MoveTerms(movable, annotations.cost, annotations.minimum_run, annotations.checkpoint)

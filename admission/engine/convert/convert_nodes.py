@@ -19,16 +19,16 @@ from api.pod.pod_terms import pod_facts
 from api.text import quantity
 
 
-def node(given: pods.Node) -> model.Node:
+def node(stored: pods.Node) -> model.Node:
     """Returns the engine's value of a Node. Raises InvalidObject."""
-    with about("Node", given.key):
+    with about("Node", stored.key):
         return model.Node(
-            name=given.key,
-            labels=given.metadata.labels,
-            allocatable=_offered(tuple(given.status.allocatable.items())),
-            taints=given.spec.taints,
-            usable=given.ready and not given.spec.unschedulable,
-            responds=given.ready,
+            name=stored.key,
+            labels=stored.metadata.labels,
+            allocatable=_offered(tuple(stored.status.allocatable.items())),
+            taints=stored.spec.taints,
+            usable=stored.ready and not stored.spec.unschedulable,
+            responds=stored.ready,
         )
 
 
@@ -38,29 +38,29 @@ def _offered(amounts: tuple[tuple[str, str | int | float], ...]) -> quantity.Res
     return quantity.parse_list(dict(amounts), "status.allocatable")
 
 
-def _requests(given: pods.Pod, statuses: pods.ContainerStatuses | None) -> quantity.Resources:
+def _requests(pod: pods.Pod, statuses: pods.ContainerStatuses | None) -> quantity.Resources:
     if statuses is None:
-        return effective_requests(given.spec)
-    return effective_requests(given.spec, resized(statuses, infeasible=given.resize_infeasible))
+        return effective_requests(pod.spec)
+    return effective_requests(pod.spec, resized(statuses, infeasible=pod.resize_infeasible))
 
 
-def bound_pod(given: pods.Pod, statuses: pods.ContainerStatuses | None = None) -> model.BoundPod | None:
+def bound_pod(pod: pods.Pod, statuses: pods.ContainerStatuses | None = None) -> model.BoundPod | None:
     """Returns the engine's value of a pod; None if it is not bound or has terminated. Raises InvalidObject.
 
     `statuses` are those of the containers of a pod that is resized in place.
     """
-    if not given.spec.node_name or given.terminated:
+    if not pod.spec.node_name or pod.terminated:
         return None
-    meta = given.metadata
+    meta = pod.metadata
     first_form = f"{meta.namespace}/{name}" if (name := meta.annotations.get(TOPOLOGY_WORKLOAD)) else None
     of_slices = meta.annotations.get(WORKLOAD_SLICE_NAME)
-    with about("Pod", given.key), within("spec: "):
+    with about("Pod", pod.key), within("spec: "):
         return model.BoundPod(
-            key=given.key,
-            node=given.spec.node_name,
-            requests=_requests(given, statuses),
-            workload=f"{meta.namespace}/{of_slices}" if of_slices else given.workload or first_form,
+            key=pod.key,
+            node=pod.spec.node_name,
+            requests=_requests(pod, statuses),
+            workload=f"{meta.namespace}/{of_slices}" if of_slices else pod.workload or first_form,
             pod_set=meta.labels.get(PODSET_LABEL) or meta.annotations.get(TOPOLOGY_PODSET),
-            exclusive=exclusive(given.spec, meta.namespace, meta.labels),
-            facts=pod_facts(given.spec, meta.namespace, meta.labels),
+            exclusive=exclusive(pod.spec, meta.namespace, meta.labels),
+            facts=pod_facts(pod.spec, meta.namespace, meta.labels),
         )

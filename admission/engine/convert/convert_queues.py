@@ -71,16 +71,16 @@ def cluster_queue(
         )
 
 
-def cohort(given: queues.Cohort) -> model.Cohort:
+def cohort(stored: queues.Cohort) -> model.Cohort:
     """Returns the engine's value of a Cohort. Raises InvalidObject."""
-    with about("Cohort", given.key):
+    with about("Cohort", stored.key):
         quotas = {
             (flavor.flavor, resource): quota
-            for group in _resource_groups(given.spec.resource_groups)
+            for group in _resource_groups(stored.spec.resource_groups)
             for flavor in group.flavors
             for resource, quota in flavor.quotas.items()
         }
-        return model.Cohort(given.key, given.spec.parent_name or None, quotas, _weight(given.spec.fair_sharing))
+        return model.Cohort(stored.key, stored.spec.parent_name or None, quotas, _weight(stored.spec.fair_sharing))
 
 
 def _resource_groups(groups: Sequence[queues.ResourceGroup]) -> tuple[model.ResourceGroup, ...]:
@@ -98,14 +98,14 @@ def _flavor_quotas(flavor: queues.FlavorQuotas, field: str) -> model.FlavorQuota
     return model.FlavorQuotas(flavor.name, {r.name: _quota(r, f"{field}.resources[{i}]") for i, r in given})
 
 
-def _quota(given: queues.ResourceQuota, field: str) -> model.Quota:
+def _quota(quota: queues.ResourceQuota, field: str) -> model.Quota:
     def limit(text: str | int | float | None, name: str) -> int | None:
-        return None if text is None else _amount(given.name, text, f"{field}.{name}")
+        return None if text is None else _amount(quota.name, text, f"{field}.{name}")
 
     return model.Quota(
-        _amount(given.name, given.nominal_quota, f"{field}.nominalQuota"),
-        limit(given.borrowing_limit, "borrowingLimit"),
-        limit(given.lending_limit, "lendingLimit"),
+        _amount(quota.name, quota.nominal_quota, f"{field}.nominalQuota"),
+        limit(quota.borrowing_limit, "borrowingLimit"),
+        limit(quota.lending_limit, "lendingLimit"),
     )
 
 
@@ -117,18 +117,22 @@ def _amount(resource: str, text: str | int | float, field: str) -> int:
     return amount
 
 
-def _fungibility(given: queues.FlavorFungibility | None) -> model.FungibilityPolicy:
-    if given is None:
+def _fungibility(fungibility: queues.FlavorFungibility | None) -> model.FungibilityPolicy:
+    if fungibility is None:
         return model.FungibilityPolicy()
-    return model.FungibilityPolicy(given.when_can_borrow, given.when_can_preempt, given.preference)
+    return model.FungibilityPolicy(fungibility.when_can_borrow, fungibility.when_can_preempt, fungibility.preference)
 
 
-def _preemption(given: queues.Preemption | None, elastic: bool) -> model.PreemptionPolicy:
-    if given is None:
+def _preemption(preemption: queues.Preemption | None, elastic: bool) -> model.PreemptionPolicy:
+    if preemption is None:
         return model.PreemptionPolicy(elastic=elastic)
-    borrow = given.borrow_within_cohort or queues.BorrowWithinCohort()
+    borrow = preemption.borrow_within_cohort or queues.BorrowWithinCohort()
     return model.PreemptionPolicy(
-        given.reclaim_within_cohort, given.within_cluster_queue, borrow.policy, borrow.max_priority_threshold, elastic
+        preemption.reclaim_within_cohort,
+        preemption.within_cluster_queue,
+        borrow.policy,
+        borrow.max_priority_threshold,
+        elastic,
     )
 
 
@@ -157,38 +161,38 @@ def _weight(sharing: queues.FairSharing | None) -> int:
 
 
 def flavor(
-    given: topology.ResourceFlavor, named: topology.Topology | None, *, topology_aware: bool = True
+    stored: topology.ResourceFlavor, named: topology.Topology | None, *, topology_aware: bool = True
 ) -> model.Flavor:
     """Returns the engine's value of a ResourceFlavor, with the levels of its own or of its Topology. Raises InvalidObject.
 
     `named` is the Topology that the flavor names, if that exists. If the flavor has levels of its own, messages use the
     flavor's name as the topology's. If `topology_aware` is False, the flavor gets no levels.
     """
-    spec, name, levels = given.spec, given.spec.topology_name, named.levels if named else None
+    spec, name, levels = stored.spec, stored.spec.topology_name, named.levels if named else None
     if spec.topology is not None:
-        name, levels = given.key, spec.topology.levels
+        name, levels = stored.key, spec.topology.levels
     if not topology_aware:
         name = None
-    with about("ResourceFlavor", given.key):
+    with about("ResourceFlavor", stored.key):
         return model.Flavor(
-            name=given.key,
+            name=stored.key,
             node_labels=spec.node_labels,
             taints=structs(spec.node_taints, pods.Taint, "spec.nodeTaints"),
             tolerations=structs(spec.tolerations, pods.Toleration, "spec.tolerations"),
             topology=name,
             levels=levels if name is not None else None,
-            spare=_readable_spare_rule(given, levels) if name is not None else None,
+            spare=_readable_spare_rule(stored, levels) if name is not None else None,
         )
 
 
-def spare_rule(given: topology.ResourceFlavor, levels: tuple[str, ...] | None) -> model.SpareRule | None:
+def spare_rule(stored: topology.ResourceFlavor, levels: tuple[str, ...] | None) -> model.SpareRule | None:
     """Returns the flavor's rule for spare hosts. Raises InvalidObject. `levels` is None if its Topology does not exist."""
-    annotations = given.metadata.annotations
+    annotations = stored.metadata.annotations
     text = annotations.get(SPARE_HOSTS)
     if text is None:
         return None
     field = f"metadata.annotations[{SPARE_HOSTS}]"
-    with about("ResourceFlavor", given.key):
+    with about("ResourceFlavor", stored.key):
         try:
             rule = parse_spare_hosts_of_flavor(text)
         except ValueError as bad:
@@ -198,10 +202,10 @@ def spare_rule(given: topology.ResourceFlavor, levels: tuple[str, ...] | None) -
     return model.SpareRule(rule.hosts, rule.of, rule.level, annotations.get(SPARE_HOSTS_QUEUE, ""))
 
 
-def _readable_spare_rule(given: topology.ResourceFlavor, levels: tuple[str, ...] | None) -> model.SpareRule | None:
+def _readable_spare_rule(stored: topology.ResourceFlavor, levels: tuple[str, ...] | None) -> model.SpareRule | None:
     """Returns the rule, or None if it cannot be read: the flavor is used without spare hosts, and an event says so."""
     try:
-        return spare_rule(given, levels)
+        return spare_rule(stored, levels)
     except InvalidObject:
         return None
 

@@ -67,7 +67,7 @@ def workload(
     rules: ResourceRules = PLAIN,
     by_eviction: bool = True,
     boosted: bool = False,
-    known: tuple[model.PodSet, ...] | None = None,
+    pod_sets: tuple[model.PodSet, ...] | None = None,
     replaces: str = "",
     since: float | None = None,
     guess: float | None = None,
@@ -78,7 +78,7 @@ def workload(
     Reclaimable pods are not requested while the workload waits, and not charged to quota while it runs, if the rules say so;
     the capacity of their nodes stays charged (lifecycle.md 3.7). With `by_eviction`, a workload that was evicted because its
     pods were not ready in time queues from its eviction. With `boosted`, its annotation `priority-boost` adds to its priority.
-    `known` is the result of `pod_sets` for an equal spec without reclaimable pods. `since` is when the first slice of its
+    `pod_sets` are those of an equal spec without reclaimable pods. `since` is when the first slice of its
     job was created (epoch seconds): a job that grows stays as old. With `groups_outrank`, the priority of a
     Sakkara group's ConfigMap counts in all namespaces. `blocked`, `not_before`, `defect`, `replaces` and `guess` are as in
     model.Workload.
@@ -94,7 +94,9 @@ def workload(
             uid=meta.uid,
             queue=f"{meta.namespace}/{w.spec.queue_name}",
             cluster_queue=cluster_queue,
-            pod_sets=_of_gang(gang, known if known is not None else _pod_sets(w, {} if reserved else done, rules)),
+            pod_sets=_of_gang(
+                gang, pod_sets if pod_sets is not None else _pod_sets(w, {} if reserved else done, rules)
+            ),
             priority=(w.spec.priority or 0) + boost,
             priority_elsewhere=None if groups_outrank else _priority_elsewhere(w, boost),
             boost=boost,
@@ -156,16 +158,16 @@ def _pod_sets(w: workloads.Workload, done: Mapping[str, int], rules: ResourceRul
 
 def _part(of: Mapping[str, Any], key: str) -> Mapping[str, Any]:
     """Returns a map inside a template; an empty map if the template has no map there."""
-    found = of.get(key)
-    return found if isinstance(found, Mapping) else {}
+    part = of.get(key)
+    return part if isinstance(part, Mapping) else {}
 
 
 def _reservation(w: workloads.Workload) -> str:
     """Returns the advance reservation that the Workload names, or else the first of its templates (as those of plain pods)."""
     templates = (_part(_part(pod_set.template, "metadata"), "annotations") for pod_set in w.spec.pod_sets)
-    named = (found for each in (w.metadata.annotations, *templates) if (found := each.get(RESERVATION)))
-    found = next(named, "")
-    return found if isinstance(found, str) else ""
+    named = (reservation for each in (w.metadata.annotations, *templates) if (reservation := each.get(RESERVATION)))
+    reservation = next(named, "")
+    return reservation if isinstance(reservation, str) else ""
 
 
 def _pod_labels(w: workloads.Workload, template: Mapping[str, Any]) -> dict[str, str]:
@@ -245,8 +247,8 @@ def _yields(w: workloads.Workload) -> float | None:
 
     Only Stowage writes such a status. One that somebody edited so that it cannot be read is as if there were none.
     """
-    found = find_condition(w.status.conditions, BACKFILLED)
-    return None if found is None or found.status != "True" else backfill.read_until(found.message)
+    backfilled = find_condition(w.status.conditions, BACKFILLED)
+    return None if backfilled is None or backfilled.status != "True" else backfill.read_until(backfilled.message)
 
 
 def _boost(annotations: Mapping[str, str]) -> int:
@@ -370,10 +372,10 @@ def _topology_request(
     )
 
 
-def _level_constraint(given: topology_request.PlacementConstraint) -> model.LevelConstraint:
+def _level_constraint(constraint: topology_request.PlacementConstraint) -> model.LevelConstraint:
     """Returns the constraint with the engine's field names."""
     words = {
-        _LONGER_WORDS.get(word, word): getattr(given, word)
+        _LONGER_WORDS.get(word, word): getattr(constraint, word)
         for word in topology_request.PlacementConstraint.model_fields
     }
-    return model.LevelConstraint(**words | {"spreading": model.Spreading(given.type)})
+    return model.LevelConstraint(**words | {"spreading": model.Spreading(constraint.type)})

@@ -57,18 +57,23 @@ def _attempt(
     ledger: Ledger, workload: Workload, queue: ClusterQueue, now: float, *, empty: bool, nodes: bool
 ) -> AttemptResult:
     which = Nodes.EMPTY if empty else Nodes.AS_THEY_ARE if nodes else Nodes.IGNORED
-    found = solve(ledger, (workload,), now, nodes=which)
-    if not isinstance(found, Unsolved):
-        return _fits(found[0])
+    nominations = solve(ledger, (workload,), now, nodes=which)
+    if not isinstance(nominations, Unsolved):
+        return _fits(nominations[0])
     if which is Nodes.AS_THEY_ARE and fewest(workload) != workload:
         some = Nominator(ledger, NoPreemption(ledger.quota), now, thorough=True).fewer(workload, queue)
         if some is not None:
             return _fits(some)
-    return AttemptResult(False, found.reason, found.message, {} if found.assignment is None else found.assignment.usage)
+    return AttemptResult(
+        False,
+        nominations.reason,
+        nominations.message,
+        {} if nominations.assignment is None else nominations.assignment.usage,
+    )
 
 
-def _fits(found: Nomination) -> AttemptResult:
-    return AttemptResult(True, message=found.assignment.message(), usage=found.assignment.usage)
+def _fits(nomination: Nomination) -> AttemptResult:
+    return AttemptResult(True, message=nomination.assignment.message(), usage=nomination.assignment.usage)
 
 
 def cannot_run(ledger: Ledger, workload: Workload) -> AttemptResult | None:

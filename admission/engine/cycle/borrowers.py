@@ -21,9 +21,9 @@ from admission.engine.quota import cohorts
 from admission.engine.quota.cohorts import QuotaNode
 
 
-def settled(workload: Workload, found: FlavorAssignment) -> bool:
+def settled(workload: Workload, flavors: FlavorAssignment) -> bool:
     """Reports whether the flavors stay the same while the amounts that they take are free."""
-    return workload.gang is None and found.mode is Mode.FIT and all(map(_single_choice, found.pod_sets))
+    return workload.gang is None and flavors.mode is Mode.FIT and all(map(_single_choice, flavors.pod_sets))
 
 
 def _single_choice(pod_set: PodSetFlavors) -> bool:
@@ -47,15 +47,15 @@ class Borrowers:
     _unsettled: set[str] = field(default_factory=set)
     _needs: dict[QuotaNode, dict[FlavorResource, list[tuple[int, int, str]]]] = field(default_factory=dict)
 
-    def add(self, queue: QuotaNode, workload: Workload, found: FlavorAssignment | None) -> None:
+    def add(self, queue: QuotaNode, workload: Workload, flavors: FlavorAssignment | None) -> None:
         """Adds the head of a queue that borrows with these flavors."""
         self.discard(queue.name)
-        if found is None or queue.parent is None or not settled(workload, found):
+        if flavors is None or queue.parent is None or not settled(workload, flavors):
             self._unsettled.add(queue.name)
             return
         self._since[queue.name] = self.taken
         needs = self._needs.setdefault(queue.parent, {})
-        for fr, amount in found.usage.items():
+        for fr, amount in flavors.usage.items():
             above = amount - cohorts.local_available(queue, fr)
             heappush(needs.setdefault(fr, []), (-above, self.taken, queue.name))
 

@@ -64,11 +64,11 @@ def grow(
         least, low, high = None, 0, total
         while low < high:
             left_out = (low + high) // 2 if best or low else 0
-            found = _fit(ledger, _without(workload, more, left_out), queue, now, leaves_quota, held, fair=fair)
-            if isinstance(found, Nomination):
-                best, high = found, left_out
+            nomination = _fit(ledger, _without(workload, more, left_out), queue, now, leaves_quota, held, fair=fair)
+            if isinstance(nomination, Nomination):
+                best, high = nomination, left_out
             else:
-                least, low = found, left_out + 1
+                least, low = nomination, left_out + 1
         assert best is not None or least is not None  # noqa: S101  one of them was found for each number that was tried
         return best or least  # type: ignore[return-value]  # as asserted
 
@@ -103,25 +103,25 @@ def _fit(
     fair: bool,
 ) -> Nomination | Unsolved:
     kept = {(got.name, resource): flavor for got in held.pod_sets for resource, flavor in got.flavors.items()}
-    found = flavors_of(ledger, workload, queue, Scope(kept=kept, fair=fair))
-    if found.mode is not Mode.FIT:
-        return Unsolved(workload.key, found.reason, found.message(), found)
-    if not leaves_quota(queue.name, found):
-        return Unsolved(workload.key, Reason.WAITING_FOR_QUOTA, RESERVED, found)
+    flavors = flavors_of(ledger, workload, queue, Scope(kept=kept, fair=fair))
+    if flavors.mode is not Mode.FIT:
+        return Unsolved(workload.key, flavors.reason, flavors.message(), flavors)
+    if not leaves_quota(queue.name, flavors):
+        return Unsolved(workload.key, Reason.WAITING_FOR_QUOTA, RESERVED, flavors)
     places = {got.name: got.assignment for got in held.pod_sets}
     requests = [
         replace(request, previous=places.get(request.pod_set.name))
-        for request in placement_requests(workload, queue, found, ledger.flavors, now)
+        for request in placement_requests(workload, queue, flavors, ledger.flavors, now)
     ]
     placed = _places(ledger, requests)
     if isinstance(placed, str):
-        return Unsolved(workload.key, Reason.TOPOLOGY_PLACEMENT_FAILED, placed, found)
-    return Nomination(workload, found, placed)
+        return Unsolved(workload.key, Reason.TOPOLOGY_PLACEMENT_FAILED, placed, flavors)
+    return Nomination(workload, flavors, placed)
 
 
 def _places(ledger: Ledger, requests: Sequence[PlacementRequest]) -> dict[str, Assignment] | str:
     """Returns the domains of each pod set, or why one has none. Each is placed beside the pods that the others keep and got."""
-    found: dict[str, Assignment] = {}
+    places: dict[str, Assignment] = {}
     for request in requests:
         if request.previous is None:
             continue
@@ -131,17 +131,17 @@ def _places(ledger: Ledger, requests: Sequence[PlacementRequest]) -> dict[str, A
             return (
                 f"pod set {request.pod_set.name}: {where} not in the topology; it grows when its pods there were moved"
             )
-        found[request.pod_set.name] = first_pods(request.previous, request.count)
+        places[request.pod_set.name] = first_pods(request.previous, request.count)
     for members in _together(requests):
         mine = {member.pod_set.name for member in members}
-        others = [(r, found[r.pod_set.name]) for r in requests if r.pod_set.name in found.keys() - mine]
+        others = [(r, places[r.pod_set.name]) for r in requests if r.pod_set.name in places.keys() - mine]
         with ledger.trial():
             ledger.placement.assume(others)
             result = place(ledger, members)
         if not result.fits:
             return next(iter(result.failures.values())).message
-        found.update(result.assignments)
-    return found
+        places.update(result.assignments)
+    return places
 
 
 def _together(requests: Sequence[PlacementRequest]) -> list[list[PlacementRequest]]:

@@ -60,8 +60,8 @@ class GroupFit:
         while low < high:
             middle = (low + high) // 2
             with self._ledger.trial():
-                found = self._charged([share_given_up(one, middle, most) for one in every], spare)
-            low, high = (middle + 1, high) if isinstance(found, GroupNotStarted) else (low, middle)
+                fitting = self._charged([share_given_up(one, middle, most) for one in every], spare)
+            low, high = (middle + 1, high) if isinstance(fitting, GroupNotStarted) else (low, middle)
         if low > most:
             return whole
         return self._charged([share_given_up(one, low, most) for one in every], spare)
@@ -70,24 +70,24 @@ class GroupFit:
         line = sorted(members, key=order_of)
         blamed: set[str] = set()
         while True:
-            found = self._attempt(line, spare)
-            if not isinstance(found, GroupNotStarted) or found.member in blamed:
-                return found
-            blamed.add(found.member)
-            if found.member == line[0].key:
-                return found  # it had the ledger to itself
-            line.sort(key=lambda one: (one.key != found.member, order_of(one)))
+            fitting = self._attempt(line, spare)
+            if not isinstance(fitting, GroupNotStarted) or fitting.member in blamed:
+                return fitting
+            blamed.add(fitting.member)
+            if fitting.member == line[0].key:
+                return fitting  # it had the ledger to itself
+            line.sort(key=lambda member: (member.key != fitting.member, order_of(member)))
 
     def _attempt(self, line: Sequence[Workload], spare: bool) -> Fitting | GroupNotStarted:
         with self._ledger.trial() as trial:
             leaves_quota = self._leaves_quota if spare else None
-            found = solve(self._ledger, line, self._now, fair=self._fair, leaves_quota=leaves_quota)
-            if isinstance(found, Unsolved):
-                return GroupNotStarted(found.workload, found.reason, found.message)
-            for one in found:
+            nominations = solve(self._ledger, line, self._now, fair=self._fair, leaves_quota=leaves_quota)
+            if isinstance(nominations, Unsolved):
+                return GroupNotStarted(nominations.workload, nominations.reason, nominations.message)
+            for one in nominations:
                 queue = self._ledger.quota.spec(one.workload.cluster_queue)
                 if queue is not None and (why := self._delays(queue, one)) is not None:
                     return GroupNotStarted(one.workload.key, Reason.PENDING_EVALUATION, why)
                 self._ledger.charge(one.workload, one.admission())
             trial.keep()
-        return found
+        return nominations

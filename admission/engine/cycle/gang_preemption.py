@@ -76,19 +76,19 @@ class GangPreemptor:
 
         `others_leave`: victims of other preemptors free more capacity than there was.
         """
-        if others_leave and (found := self._without((), members)) is not None:
-            return GangPreemption(found)
+        if others_leave and (fitting := self._without((), members)) is not None:
+            return GangPreemption(fitting)
         parts = self._parts(members)
         with self._ledger.trial():
             for key in {key for member in members if member.gang for key in member.gang.together}:
                 self._ledger.holds.protect(key)
             for groups in (self._chosen(parts), self._all(parts)):
-                if groups and (found := self._without(groups, members)) is not None:
-                    return self._preemption(groups, found, members, alone=len(parts) == 1)
+                if groups and (fitting := self._without(groups, members)) is not None:
+                    return self._preemption(groups, fitting, members, alone=len(parts) == 1)
         return None
 
     def _preemption(
-        self, groups: VictimGroups, found: Fitting, members: Sequence[Workload], *, alone: bool
+        self, groups: VictimGroups, fitting: Fitting, members: Sequence[Workload], *, alone: bool
     ) -> GangPreemption:
         """Returns the preemption without unneeded victims. `alone`: the victims were chosen as the cheapest for all members at
         once.
@@ -97,8 +97,8 @@ class GangPreemptor:
             fewer = self._without_unneeded(groups, members)
             fitted = self._without(fewer, members)
             if fitted is not None:
-                groups, found = fewer, fitted
-        return GangPreemption(found, tuple(victim for group in groups.values() for victim in group))
+                groups, fitting = fewer, fitted
+        return GangPreemption(fitting, tuple(victim for group in groups.values() for victim in group))
 
     def _parts(self, members: Iterable[Workload]) -> list[Part]:
         """Returns one workload for each queue, with the pod sets of all its members."""
@@ -106,11 +106,11 @@ class GangPreemptor:
         line = sorted(members, key=order_of)
         for member in line:
             by_queue.setdefault(member.cluster_queue, []).append(member)
-        found = []
+        parts = []
         for name, some in by_queue.items():
             if (queue := self._ledger.quota.spec(name)) is not None:
-                found.append((queue, _combined(some, line)))
-        return found
+                parts.append((queue, _combined(some, line)))
+        return parts
 
     # ---- chosen
 
@@ -122,17 +122,17 @@ class GangPreemptor:
         """
         line, blamed = list(parts), set[str]()
         while True:
-            found = self._attempt(line)
-            if isinstance(found, dict):
-                return found
-            if isinstance(found, str):
-                self._ledger.holds.protect(found)
+            answer = self._attempt(line)
+            if isinstance(answer, dict):
+                return answer
+            if isinstance(answer, str):
+                self._ledger.holds.protect(answer)
                 continue
-            name = found[0].name
-            if name in blamed or found is line[0]:
+            name = answer[0].name
+            if name in blamed or answer is line[0]:
                 return None
             blamed.add(name)
-            line.sort(key=lambda part: part is not found)
+            line.sort(key=lambda part: part is not answer)
 
     def _all(self, parts: Sequence[Part]) -> VictimGroups | None:
         """Returns every workload that the members may evict in their own queues: one part may take the capacity of another."""
@@ -157,10 +157,10 @@ class GangPreemptor:
         with self._ledger.trial():
             for each in parts:
                 queue, part = each
-                found = self._nominator.nominate(part, queue, Scope(fair=self._fair))
-                if not found.starts:
+                nomination = self._nominator.nominate(part, queue, Scope(fair=self._fair))
+                if not nomination.starts:
                     return each
-                for victim in found.victims:
+                for victim in nomination.victims:
                     if any(victim.workload in group for group in groups):
                         continue  # it goes with another one
                     group = self._victim_group(victim, parts)
@@ -168,7 +168,7 @@ class GangPreemptor:
                         return victim.workload
                     groups[frozenset(one.workload for one in group)] = group
                 self._leave(groups)
-                self._ledger.holds.put(Hold.of(HoldKind.GANG_PART, part, found.admission()))
+                self._ledger.holds.put(Hold.of(HoldKind.GANG_PART, part, nomination.admission()))
         return groups
 
     def _victim_group(self, victim: Victim, parts: Sequence[Part]) -> tuple[Victim, ...] | None:
@@ -214,8 +214,8 @@ class GangPreemptor:
         """Returns the nominations of the members with these victims removed; None if they do not all fit."""
         with self._ledger.trial():
             self._leave(groups)
-            found = self._fit(members)
-        return None if isinstance(found, GroupNotStarted) else found
+            fitting = self._fit(members)
+        return None if isinstance(fitting, GroupNotStarted) else fitting
 
     def _without_unneeded(self, groups: VictimGroups, members: Sequence[Workload]) -> VictimGroups:
         """Only the victims that are needed. As many of the most expensive as possible stay; the next one is needed; then the

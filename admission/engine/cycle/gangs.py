@@ -90,32 +90,32 @@ class GangGroups:
         pending, stranded = self._pending_and_stranded(together)
         if (missing := self._missing(workload, together)) is not None:
             return replace(missing, stranded=stranded)
-        found = self._refused.get(together) or self._fit.charged(pending)
-        if not isinstance(found, GroupNotStarted):
-            return found
+        result = self._refused.get(together) or self._fit.charged(pending)
+        if not isinstance(result, GroupNotStarted):
+            return result
         if together not in self._refused:
             if (beside := self._beside_reservations(pending)) is not None:
                 return beside
-            self._refused[together] = found
+            self._refused[together] = result
             if (preemption := self._preemption(pending)) is not None:
                 return preemption
-        return replace(found, stranded=stranded)
+        return replace(result, stranded=stranded)
 
     def _beside_reservations(self, pending: list[Workload]) -> Fitting | None:
         """Charges the members if they fit both now and after all reservations are used."""
         if not self._reservations:
             return None
         with self._reservations.afterwards(), self._ledger.trial():
-            found = self._afterwards(pending)
-        if isinstance(found, GroupNotStarted):
+            result = self._afterwards(pending)
+        if isinstance(result, GroupNotStarted):
             return None
         with self._ledger.trial() as trial:
-            for each in found:
+            for each in result:
                 if self._reservations.must_wait(each):
                     return None
                 self._ledger.charge(each.workload, each.admission())
             trial.keep()
-        return found
+        return result
 
     def _preemption(self, pending: list[Workload]) -> GangPreemption | None:
         """Returns the victims for the group, after the victims of others have left and all reservations are used."""
@@ -139,7 +139,7 @@ class GangGroups:
         for key in together:
             admitted = self._ledger.workload(key) if self._ledger.admission(key) is not None else None
             if admitted is None:
-                pending += [found] if (found := self._queues.workload(key)) is not None else []
+                pending += [workload] if (workload := self._queues.workload(key)) is not None else []
             elif admitted.gang is not None and admitted.gang.together == together and not admitted.gang.started:
                 stranded.append(key)
         return pending, tuple(stranded)

@@ -35,23 +35,23 @@ class GroupDecisions:
         key = head.workload.key
         if self._outcomes.startable is not None and self._outcomes.startable <= 0:
             return self._outcomes.wait(head, queue, Reason.WAITING_FOR_PODS_READY, NOT_READY)
-        found = self._groups.start(head.workload)
-        in_vain = isinstance(found, GroupNotStarted) or (isinstance(found, GangPreemption) and bool(found.victims))
+        result = self._groups.start(head.workload)
+        in_vain = isinstance(result, GroupNotStarted) or (isinstance(result, GangPreemption) and bool(result.victims))
         if in_vain and self._reservations.free(head.workload) is not None:
             self._outcomes.release(head.workload)
         if (
-            isinstance(found, GangPreemption)
-            and (repeated := self._outcomes.too_often(head, found.victims)) is not None
+            isinstance(result, GangPreemption)
+            and (repeated := self._outcomes.too_often(head, result.victims)) is not None
         ):
             return self._outcomes.wait_to_evict_again(head, queue, *repeated)
-        if isinstance(found, GroupNotStarted):
-            self._of_members += (Evict(one, INCOMPLETE, found.message_for(one)) for one in found.stranded)
-            return self._outcomes.wait(head, queue, found.reason, found.message_for(key))
-        if isinstance(found, GangPreemption):
-            return self._preempt(head, queue, found)
+        if isinstance(result, GroupNotStarted):
+            self._of_members += (Evict(one, INCOMPLETE, result.message_for(one)) for one in result.stranded)
+            return self._outcomes.wait(head, queue, result.reason, result.message_for(key))
+        if isinstance(result, GangPreemption):
+            return self._preempt(head, queue, result)
         if self._outcomes.startable is not None:
             self._outcomes.startable -= 1  # together they are one
-        admits = {each.workload.key: self._outcomes.start_member(each) for each in found}
+        admits = {each.workload.key: self._outcomes.start_member(each) for each in result}
         self._of_members += (admit for other, admit in admits.items() if other != key)
         return admits[key]
 

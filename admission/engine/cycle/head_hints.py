@@ -42,39 +42,39 @@ class HeadHints:
 
         return free
 
-    def of(self, workload: Workload, queue: ClusterQueue, found: FlavorAssignment) -> QueueingHint | None:
+    def of(self, workload: Workload, queue: ClusterQueue, flavors: FlavorAssignment) -> QueueingHint | None:
         """Returns the hint for a failed flavor search; None means that any change may help."""
         if not queue.preemption.evicts:
-            return queueing_hint(queue, found)
-        return None if self._fair else queueing_hint_of_preemptor(queue, found, workload.priority)
+            return queueing_hint(queue, flavors)
+        return None if self._fair else queueing_hint_of_preemptor(queue, flavors, workload.priority)
 
     def beside_reservations(
-        self, workload: Workload, queue: ClusterQueue, found: FlavorAssignment
+        self, workload: Workload, queue: ClusterQueue, flavors: FlavorAssignment
     ) -> tuple[FlavorAssignment, bool]:
-        """Returns the flavors beside all capacity reservations (`found` if there are none), and whether quota would be short
+        """Returns the flavors beside all capacity reservations (`flavors` if there are none), and whether quota would be short
         even after every eligible victim is evicted.
         """
         with self._reservations.afterwards(queue.name, nodes=False):
             if self._reservations:
                 about, scope = self._preemptions.about(workload), Scope(fair=self._fair)
-                found = flavors_of(self._ledger, workload, queue, scope, about)
-            hint = self.of(workload, queue, found)
-            return found, hint is not None and not hint.satisfied_by(
+                flavors = flavors_of(self._ledger, workload, queue, scope, about)
+            hint = self.of(workload, queue, flavors)
+            return flavors, hint is not None and not hint.satisfied_by(
                 partial(reclaimable_bound, self._ledger, queue.name)
             )
 
     def hint_without_victims(
-        self, workload: Workload, queue: ClusterQueue, found: FlavorAssignment, beyond: bool
+        self, workload: Workload, queue: ClusterQueue, flavors: FlavorAssignment, beyond: bool
     ) -> QueueingHint | None:
         """Returns the hint for a workload without enough victims, however full the nodes are.
 
-        `found` and `beyond` are the results of `beside_reservations`.
+        `flavors` and `beyond` are the results of `beside_reservations`.
         """
-        hint = self.of(workload, queue, found)
-        if found.mode is Mode.NO_CANDIDATES and len(found.usage) == 1 and not self._reservations:
+        hint = self.of(workload, queue, flavors)
+        if flavors.mode is Mode.NO_CANDIDATES and len(flavors.usage) == 1 and not self._reservations:
             return hint or USAGE_MAY_HELP
         return hint if beyond else None
 
-    def hint_before_victims_leave(self, queue: ClusterQueue, found: FlavorAssignment) -> QueueingHint | None:
+    def hint_before_victims_leave(self, queue: ClusterQueue, flavors: FlavorAssignment) -> QueueingHint | None:
         """Returns the quota without which the workload cannot start before the victims of its reservation have left."""
-        return None if self._fair else queueing_hint(queue, found)
+        return None if self._fair else queueing_hint(queue, flavors)

@@ -29,12 +29,12 @@ from admission.engine.queue.queues import PendingQueues
 
 def keepable(ledger: Ledger, queue: str, level: int, usage: Mapping[FlavorResource, int]) -> dict[FlavorResource, int]:
     """Returns the part of the usage that unused nominal quota covers; with borrowable quota up to `level`."""
-    used, found = ledger.quota.usage(queue), {}
+    used, amounts = ledger.quota.usage(queue), {}
     for fr, amount in usage.items():
         limit = ledger.quota.borrowing_limit(queue, fr) if level > 0 else 0
         own = amount if limit is None else ledger.quota.nominal(queue, fr) + limit - used.get(fr, 0)
-        found[fr] = max(0, min(amount, own))
-    return found
+        amounts[fr] = max(0, min(amount, own))
+    return amounts
 
 
 def limited(admission: Admission, amounts: Mapping[FlavorResource, int]) -> Admission:
@@ -86,11 +86,11 @@ class KeptQuota:
                 names.append(workload.cluster_queue)
         return names
 
-    def keep(self, workload: Workload, queue: ClusterQueue, found: FlavorAssignment | None) -> None:
+    def keep(self, workload: Workload, queue: ClusterQueue, flavors: FlavorAssignment | None) -> None:
         """Keeps the quota of these flavors for a refused head, which would fit if workloads left."""
-        if found is None or found.mode is Mode.NO_FIT or not keeps(queue):
+        if flavors is None or flavors.mode is Mode.NO_FIT or not keeps(queue):
             return
-        kept = KeptRequest(Nomination(workload, found).admission(), found.level)
+        kept = KeptRequest(Nomination(workload, flavors).admission(), flavors.level)
         self._queues.keep(workload.key, kept)
         self._wait(workload, kept)
 

@@ -28,14 +28,14 @@ def may_not_evict(
     stay = {victim.workload for victim in victims} - leaving
     stay = {key for key in stay if (admitted := ledger.workload(key)) is not None and not admitted.evicted}
     preemptor = _evicts_as(workload)
-    if (found := evictions.too_often(preemptor, stay, now)) is not None:
-        minutes = evictions.pause(preemptor, found[0]) / 60
-        return f"had {found[0]} evicted {TIMES} times within {minutes:.0f} minutes", found[1]
+    if (pair := evictions.too_often(preemptor, stay, now)) is not None:
+        minutes = evictions.pause(preemptor, pair[0]) / 60
+        return f"had {pair[0]} evicted {TIMES} times within {minutes:.0f} minutes", pair[1]
     others = {key: _evicts_as(one) for key in sorted(stay) if (one := ledger.workload(key)) is not None}
     gang = workload.gang
     mine = frozenset((workload.key, *(() if gang is None else gang.together)))
-    if (found := evictions.evicted_for(mine, others, now)) is not None:
-        return f"was evicted for {found[0]}", found[1]
+    if (pair := evictions.evicted_for(mine, others, now)) is not None:
+        return f"was evicted for {pair[0]}", pair[1]
     evictions.evict(preemptor, sorted(stay), now)
     return None
 

@@ -36,14 +36,16 @@ def second_pass(
     if workload.one_pod:
         return [Admit(key, admission)]
     requests = list(placed_requests(ledger, workload, admission))
-    found = ledger.placement.replace(requests, nodes, alive, first=_released(ledger, key, admission))
-    if found.fits:
-        pod_sets = tuple(replace(p, assignment=found.assignments.get(p.name, p.assignment)) for p in admission.pod_sets)
+    placed = ledger.placement.replace(requests, nodes, alive, first=_released(ledger, key, admission))
+    if placed.fits:
+        pod_sets = tuple(
+            replace(p, assignment=placed.assignments.get(p.name, p.assignment)) for p in admission.pod_sets
+        )
         moved = replace(admission, pod_sets=pod_sets)
         ledger.charge(workload, moved)
         spare_hosts.hold(ledger, key)
         return [Admit(key, moved)]
-    text = "; ".join(f"couldn't assign flavors to pod set {n}: {why.message}" for n, why in found.failures.items())
+    text = "; ".join(f"couldn't assign flavors to pod set {n}: {why.message}" for n, why in placed.failures.items())
     if fail_fast:
         message = f"Workload was evicted as there was no replacement for unhealthy node(s): {','.join(nodes)}"
         return [Evict(key, NODE_FAILURES, message, text)]
@@ -64,12 +66,12 @@ def moved_pods(
         return []
     requests = [on_hosts(request, "NotIn", avoid) for request in placed_requests(ledger, workload, admission)]
     hosts = sorted({host for _, host in lost})
-    found = ledger.placement.replace(requests, hosts, alive, lost, _released(ledger, key, admission))
-    if not found.fits:
+    placed = ledger.placement.replace(requests, hosts, alive, lost, _released(ledger, key, admission))
+    if not placed.fits:
         spare_hosts.hold(ledger, key)
-        text = "; ".join(f"pod set {name}: {why.message}" for name, why in found.failures.items())
+        text = "; ".join(f"pod set {name}: {why.message}" for name, why in placed.failures.items())
         return [Wait(key, Reason.TOPOLOGY_PLACEMENT_FAILED, f"no other place for pods that no node took: {text}")]
-    pod_sets = tuple(replace(p, assignment=found.assignments.get(p.name, p.assignment)) for p in admission.pod_sets)
+    pod_sets = tuple(replace(p, assignment=placed.assignments.get(p.name, p.assignment)) for p in admission.pod_sets)
     moved = replace(admission, pod_sets=pod_sets)
     ledger.charge(workload, moved)
     spare_hosts.hold(ledger, key)

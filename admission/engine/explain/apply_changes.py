@@ -141,8 +141,8 @@ def reclaiming(queue: ClusterQueue) -> ClusterQueue:
 
 def quota_of(queue: ClusterQueue, flavor: str, resource: str) -> Quota | None:
     """Returns the queue's own quota, or None."""
-    found = (q.quotas.get(resource) for g in queue.groups for q in g.flavors if q.flavor == flavor)
-    return next((quota for quota in found if quota is not None), None)
+    quotas = (q.quotas.get(resource) for g in queue.groups for q in g.flavors if q.flavor == flavor)
+    return next((quota for quota in quotas if quota is not None), None)
 
 
 def clones(node: Node, taken: Collection[str], change: AddNodes) -> Iterator[Node]:

@@ -44,9 +44,9 @@ def missing_quota(trials: Trials) -> tuple[tuple[RaiseQuota, ...], bool]:
     for flavor in (*trials.queue.flavors, None):
         frs = [fr for fr in _quotas(trials.queue) if flavor in (None, fr[0])]
         boundless = tuple(_raise(trials, fr, BOUNDLESS) for fr in frs)
-        found = _usage(trials, boundless)
-        changes = tuple(_raise(trials, fr, amount_missing) for fr, amount_missing in _missing_quota(trials, found))
-        if found.fits and changes and trials.admits(*changes):
+        attempt = _usage(trials, boundless)
+        changes = tuple(_raise(trials, fr, amount_missing) for fr, amount_missing in _missing_quota(trials, attempt))
+        if attempt.fits and changes and trials.admits(*changes):
             return changes, True
         kept = kept or changes
     return kept, False
@@ -72,9 +72,9 @@ def covering(trials: Trials) -> Iterator[tuple[CoverResource, ...]]:
 
 def _usage(trials: Trials, boundless: Sequence[RaiseQuota]) -> AttemptResult:
     """Returns what the workload would use of the quotas, even in flavors whose nodes its pods do not fit."""
-    found = trials.of(fewest(trials.workload)).outcome(*boundless)
-    if found.fits:
-        return found
+    result = trials.of(fewest(trials.workload)).outcome(*boundless)
+    if result.fits:
+        return result
     with trials.changed(*boundless) as workload:
         return attempt(trials.ledger, fewest(workload), trials.now, nodes=False)
 
@@ -85,10 +85,10 @@ def _quotas(queue: ClusterQueue) -> Iterator[FlavorResource]:
             yield from ((quotas.flavor, resource) for resource in sorted(quotas.quotas))
 
 
-def _missing_quota(trials: Trials, found: AttemptResult) -> list[tuple[FlavorResource, int]]:
+def _missing_quota(trials: Trials, attempt: AttemptResult) -> list[tuple[FlavorResource, int]]:
     with trials.changed():
-        available = {fr: trials.ledger.quota.available(trials.queue.name, fr) for fr in found.usage}
-    return [(fr, amount - available[fr]) for fr, amount in sorted(found.usage.items()) if amount > available[fr]]
+        available = {fr: trials.ledger.quota.available(trials.queue.name, fr) for fr in attempt.usage}
+    return [(fr, amount - available[fr]) for fr, amount in sorted(attempt.usage.items()) if amount > available[fr]]
 
 
 def _raise(trials: Trials, fr: FlavorResource, by: int) -> RaiseQuota:

@@ -61,7 +61,7 @@ class CapacityUsers:
     def most(self, rows: Bools, resource: str) -> tuple[CapacityUser, ...]:
         """Returns the workloads and pods that use most of the resource on these rows."""
         column = self._ledger.capacity.columns.index.get(resource, -1)
-        found = [
+        all_users = [
             CapacityUser(kind, name, amounts[column])
             for kind, users in (
                 (CapacityUserKind.WORKLOAD, self._workloads),
@@ -71,12 +71,12 @@ class CapacityUsers:
             if amounts.get(column)
         ]
         there, columns = rows.tolist(), self._ledger.capacity.columns
-        found += (
+        all_users += (
             CapacityUser(CapacityUserKind.POD, pod.key, amount, pod.node)
             for row, pod in self._pods
             if there[row] and (amount := dict(columns.vector(held(pod))).get(column, 0)) > 0
         )
-        return most(found)
+        return most(all_users)
 
     def amounts(self, rows: Bools) -> dict[str, dict[int, int]]:
         """Returns the usage of each admitted workload on these rows, by column."""
@@ -85,14 +85,14 @@ class CapacityUsers:
 
 def _amounts(users: Iterable[tuple[int, str, Vector, int]], rows: Bools) -> dict[str, dict[int, int]]:
     """Sums the usage on these rows by user and column."""
-    found: dict[str, dict[int, int]] = {}
+    amounts: dict[str, dict[int, int]] = {}
     there = rows.tolist()
     for row, key, vector, count in users:
         if there[row]:
-            entry = found.setdefault(key, {})
+            entry = amounts.setdefault(key, {})
             for column, amount in vector:
                 entry[column] = entry.get(column, 0) + amount * count
-    return found
+    return amounts
 
 
 def most(takers: Iterable[CapacityUser]) -> tuple[CapacityUser, ...]:

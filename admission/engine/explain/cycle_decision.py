@@ -55,8 +55,8 @@ class DecisionInputs:
 
     def reservation(self, workload: Workload) -> StartReservation | None:
         """Returns the workload's own reservation, or None."""
-        found = self.queues.starts.of(workload.cluster_queue)
-        return found[1] if found is not None and found[0].key == workload.key else None
+        start = self.queues.starts.of(workload.cluster_queue)
+        return start[1] if start is not None and start[0].key == workload.key else None
 
 
 def decided(
@@ -70,7 +70,7 @@ def decided(
     line = _line(ledger, workload, inputs, only)
     with ledger.trial():
         report = decide(ledger, line, now, 2 * len(line) + 1, inputs.sharing, startable=inputs.startable)
-    return next((found for found in report.decisions if found.workload == workload.key), None)
+    return next((decision for decision in report.decisions if decision.workload == workload.key), None)
 
 
 def blocking_reservations(
@@ -92,7 +92,7 @@ def competitors(
     """
     own, there = workload.cluster_queue, inputs.queues
     names = ledger.quota.relatives(own) | there.lines.sharing_flavors(own) | {own}
-    found = [
+    waiting = [
         one
         for one in there.workloads()
         if one.cluster_queue in names
@@ -101,7 +101,7 @@ def competitors(
         and one.not_before <= now
         and (one.cluster_queue != own or there.before(one, workload))
     ]
-    return nsmallest(most, found, key=order_of), len(found) <= most
+    return nsmallest(most, waiting, key=order_of), len(waiting) <= most
 
 
 def simulated_cycle(
@@ -126,7 +126,7 @@ def _line(
     owned = [(owner, capacity) for owner, capacity in there.capacity_reservations() if owner.key != workload.key]
     reservations = [each for each in inputs.reservations(workload) if only is None or each[0].key in only]
     same_gangs = {key for owner in (workload, *(owner for owner, _ in owned)) for key in _together(owner)}
-    together = [found for key in sorted(same_gangs - {workload.key}) if (found := there.workload(key)) is not None]
+    together = [member for key in sorted(same_gangs - {workload.key}) if (member := there.workload(key)) is not None]
     owners = {owner.key for owner, _ in owned}
     first = there.starts.unforeseen(workload.cluster_queue)
     unforeseen = [] if first is None or first.key == workload.key else [first]

@@ -50,8 +50,8 @@ class CycleTrials(Trials):
         super().__init__(
             trials.ledger, trials.workload, trials.queue, trials.now, TrialBudget(budget, trials.budget.pause)
         )
-        found, self.known = competitors(trials.ledger, trials.workload, trials.now, inputs, max(1, budget // 4))
-        self.competitors: Sequence[Workload] = found
+        rivals, self.known = competitors(trials.ledger, trials.workload, trials.now, inputs, max(1, budget // 4))
+        self.competitors: Sequence[Workload] = rivals
         self._inputs = inputs
 
     def outcome(self, *changes: Change) -> AttemptResult:
@@ -59,12 +59,12 @@ class CycleTrials(Trials):
         return AttemptResult(isinstance(self._own(self._cycle(*changes)), Admit))
 
     def without_refuted(
-        self, found: Iterable[Remedy], unplaced_groups: Sequence[UnplacedGroup], related: RelatedQueues
+        self, remedies: Iterable[Remedy], unplaced_groups: Sequence[UnplacedGroup], related: RelatedQueues
     ) -> tuple[list[Remedy], list[Taken]]:
         """Returns the remedies that hold despite competitors, or extensions that suffice for all; and those that fail."""
         held: list[Remedy] = []
         taken: list[Taken] = []
-        for remedy in found:
+        for remedy in remedies:
             report = self._cycle(*remedy.changes)
             if report is None:
                 break
@@ -112,7 +112,7 @@ class CycleTrials(Trials):
 
     def _own(self, report: CycleReport | None) -> Decision | None:
         decisions = () if report is None else report.decisions
-        return next((found for found in decisions if found.workload == self.workload.key), None)
+        return next((decision for decision in decisions if decision.workload == self.workload.key), None)
 
     def _others(self, report: CycleReport) -> tuple[str, ...]:
         """Returns the workloads that start instead, or else those ahead of the workload; at most five."""

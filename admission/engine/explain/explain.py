@@ -57,26 +57,28 @@ def explain(
     waits for, with their messages. `pause` is called between two placements; the ledger may change meanwhile, and each remedy
     holds on the ledger on which it was tried.
     """
-    found = Explanation(workload.key, workload.cluster_queue, Verdict.BLOCKED, Reason.PENDING_EVALUATION, "")
+    explanation = Explanation(workload.key, workload.cluster_queue, Verdict.BLOCKED, Reason.PENDING_EVALUATION, "")
     if (admission := ledger.admission(workload.key)) is not None:
-        found = replace(found, proofs=proofs(ledger, workload, admission, now))
+        explanation = replace(explanation, proofs=proofs(ledger, workload, admission, now))
         if not checks:
-            return replace(found, verdict=Verdict.ADMITTED)
+            return replace(explanation, verdict=Verdict.ADMITTED)
         text, cause = f"has quota, and waits for admission check(s) {checks}", _cause(ledger, workload)
-        return replace(found, verdict=Verdict.RESERVED, reason=Reason.UNSATISFIED_CHECKS, message=text, cause=cause)
+        return replace(
+            explanation, verdict=Verdict.RESERVED, reason=Reason.UNSATISFIED_CHECKS, message=text, cause=cause
+        )
     if workload.blocked is not None:
-        found = replace(found, reason=Reason(workload.blocked[0]), message=workload.blocked[1])
+        explanation = replace(explanation, reason=Reason(workload.blocked[0]), message=workload.blocked[1])
         return (
-            _inactive(found, ledger, workload, now, inputs or DecisionInputs(), TrialBudget(budget, pause))
-            if found.reason in (Reason.MISCONFIGURED, Reason.SUSPENDED)
-            else found
+            _inactive(explanation, ledger, workload, now, inputs or DecisionInputs(), TrialBudget(budget, pause))
+            if explanation.reason in (Reason.MISCONFIGURED, Reason.SUSPENDED)
+            else explanation
         )
     if workload.not_before > now:
-        return replace(found, message=_backoff(workload.not_before))
+        return replace(explanation, message=_backoff(workload.not_before))
     inputs = inputs or DecisionInputs()
     texts = less_used(inputs.queues, workload), charged_reservations(ledger, workload)
-    found = replace(found, usage="; ".join(filter(None, texts)))
-    return _WaitExplanation(ledger, workload, now, inputs, TrialBudget(budget, pause)).explained(found, ahead)
+    explanation = replace(explanation, usage="; ".join(filter(None, texts)))
+    return _WaitExplanation(ledger, workload, now, inputs, TrialBudget(budget, pause)).explained(explanation, ahead)
 
 
 def _cause(ledger: Ledger, workload: Workload) -> str:
@@ -88,18 +90,23 @@ def _cause(ledger: Ledger, workload: Workload) -> str:
 
 
 def _inactive(
-    found: Explanation, ledger: Ledger, workload: Workload, now: float, inputs: DecisionInputs, budget: TrialBudget
+    explanation: Explanation,
+    ledger: Ledger,
+    workload: Workload,
+    now: float,
+    inputs: DecisionInputs,
+    budget: TrialBudget,
 ) -> Explanation:
     """Explains why the workload's queue is inactive and what would make it active."""
     queue = ledger.quota.spec(workload.cluster_queue)
     if queue is None or queue.inactive is None or queue.stop is not StopPolicy.NONE:
-        return found
+        return explanation
     given, related = budget.left, RelatedQueues(ledger, queue.name)
     trials = Trials(ledger, replace(workload, blocked=None), queue, now, budget)
     ahead = CycleTrials(trials, inputs, given)
     held, taken = ahead.without_refuted(check_remedies(trials, related), (), related)
     return replace(
-        found,
+        explanation,
         cause=_cause(ledger, workload),
         remedies=ranked(dict.fromkeys(held)),
         taken=tuple(taken),
@@ -126,27 +133,32 @@ class _WaitExplanation:
         self._ledger, self._workload, self._now, self._inputs = ledger, workload, now, inputs
         self._left, self._budget, self._tries = budget, budget.left, not budget.spent
 
-    def explained(self, found: Explanation, ahead: Sequence[str]) -> Explanation:
+    def explained(self, explanation: Explanation, ahead: Sequence[str]) -> Explanation:
         decision = decided(self._ledger, self._workload, self._now, self._inputs)
         if isinstance(decision, Admit):
             proved = proofs(self._ledger, self._workload, decision.admission, self._now)
-            return replace(found, verdict=Verdict.FITS, ahead=tuple(ahead[:5]), proofs=proved)
+            return replace(explanation, verdict=Verdict.FITS, ahead=tuple(ahead[:5]), proofs=proved)
         if isinstance(decision, Preempt):
             victims = tuple(sorted(victim.workload for victim in decision.victims))
-            found = replace(found, reason=Reason.WAITING_FOR_PREEMPTED, message=decision.message, victims=victims)
+            explanation = replace(
+                explanation, reason=Reason.WAITING_FOR_PREEMPTED, message=decision.message, victims=victims
+            )
         elif isinstance(decision, Wait):
-            found = replace(found, reason=decision.reason, message=decision.message)
-        if self._ledger.admission(self._workload.replaces) is not None and found.reason is not Reason.MISCONFIGURED:
-            return self._growing(found)
-        return self._waiting(found)
+            explanation = replace(explanation, reason=decision.reason, message=decision.message)
+        if (
+            self._ledger.admission(self._workload.replaces) is not None
+            and explanation.reason is not Reason.MISCONFIGURED
+        ):
+            return self._growing(explanation)
+        return self._waiting(explanation)
 
-    def _growing(self, found: Explanation) -> Explanation:
+    def _growing(self, explanation: Explanation) -> Explanation:
         """Explains why a slice of an elastic job, whose pods run, does not get one more pod, and what would admit that pod."""
         old = self._workload.replaces
         with slice_released(self._ledger, self._workload) as held:
             assert held is not None  # noqa: S101  the caller has checked
             self._workload = one_pod_more(self._workload, held)
-            waiting = self._waiting(found)
+            waiting = self._waiting(explanation)
         pods = sum(pod_set.count for pod_set in held.pod_sets)
         remedies = tuple(
             r for r in waiting.remedies if not any(isinstance(c, FewerPods | LowerMinimum) for c in r.changes)
@@ -156,34 +168,46 @@ class _WaitExplanation:
             waiting, verdict=Verdict.WAITS, remedies=remedies, cause="; ".join(filter(None, (waiting.cause, cause)))
         )
 
-    def _waiting(self, found: Explanation) -> Explanation:
+    def _waiting(self, explanation: Explanation) -> Explanation:
         queue = self._ledger.quota.spec(self._workload.cluster_queue)
-        if queue is None or found.reason in (Reason.MISCONFIGURED, Reason.SUSPENDED):
-            return _inactive(found, self._ledger, self._workload, self._now, self._inputs, self._left)
+        if queue is None or explanation.reason in (Reason.MISCONFIGURED, Reason.SUSPENDED):
+            return _inactive(explanation, self._ledger, self._workload, self._now, self._inputs, self._left)
         reserved = self._inputs.reservation(self._workload)
         if reserved is not None and reserved.start > self._now:
-            found = replace(found, starts=reserved.start)
+            explanation = replace(explanation, starts=reserved.start)
         trials = Trials(self._ledger, self._workload, queue, self._now, self._left)
         if attempt(self._ledger, self._workload, self._now).fits:
-            found = self._claims(replace(found, verdict=Verdict.WAITS), trials)
+            explanation = self._claims(replace(explanation, verdict=Verdict.WAITS), trials)
         else:
-            found = self._shortage(found, trials)
-        return replace(found, complete=self._tries and not self._left.spent)
+            explanation = self._shortage(explanation, trials)
+        return replace(explanation, complete=self._tries and not self._left.spent)
 
-    def _claims(self, found: Explanation, trials: Trials) -> Explanation:
+    def _claims(self, explanation: Explanation, trials: Trials) -> Explanation:
         """Explains a wait of a workload that fits the ledger: another workload's claim, or a rule, holds it back."""
-        if found.reason is Reason.PENDING_EVALUATION:
+        if explanation.reason is Reason.PENDING_EVALUATION:
             held = blocking_reservations(self._ledger, self._workload, self._now, self._inputs)
-            found = replace(found, behind=tuple(Behind(head.key, reservation.start) for head, reservation in held))
-        if not found.behind and found.reason is Reason.WAITING_FOR_QUOTA and (holding_heads := self._holding_heads()):
+            explanation = replace(
+                explanation, behind=tuple(Behind(head.key, reservation.start) for head, reservation in held)
+            )
+        if (
+            not explanation.behind
+            and explanation.reason is Reason.WAITING_FOR_QUOTA
+            and (holding_heads := self._holding_heads())
+        ):
             heads = ", ".join(head.key for head in holding_heads[:_NAMED])
-            found = replace(found, cause=f"quota is kept for {heads}, the refused head of a StrictFIFO queue")
-            return self._beside_kept(found, trials, holding_heads) if self._tries else found
-        if not found.behind or not self._tries:
-            return found
-        seconds = floor(min(one.start for one in found.behind) - self._now)
+            explanation = replace(
+                explanation, cause=f"quota is kept for {heads}, the refused head of a StrictFIFO queue"
+            )
+            return self._beside_kept(explanation, trials, holding_heads) if self._tries else explanation
+        if not explanation.behind or not self._tries:
+            return explanation
+        seconds = floor(min(one.start for one in explanation.behind) - self._now)
         limit = Remedy((LimitTime(seconds),))
-        return replace(found, remedies=(limit,)) if seconds > 0 and self._admitted_after(trials, limit) else found
+        return (
+            replace(explanation, remedies=(limit,))
+            if seconds > 0 and self._admitted_after(trials, limit)
+            else explanation
+        )
 
     def _holding_heads(self) -> list[Workload]:
         """Returns refused heads of other queues for which quota is kept that the workload would use (cycle/kept_quota.py)."""
@@ -196,7 +220,7 @@ class _WaitExplanation:
         )
         return sorted(heads, key=lambda head: head.key)
 
-    def _beside_kept(self, found: Explanation, trials: Trials, holding_heads: Sequence[Workload]) -> Explanation:
+    def _beside_kept(self, explanation: Explanation, trials: Trials, holding_heads: Sequence[Workload]) -> Explanation:
         """Adds remedies against kept quota: queues that may reclaim keep none, or the smallest increase of quota."""
         lending = Remedy(tuple(LetReclaim(head.cluster_queue, head.key) for head in holding_heads))
         remedies = [lending] if self._admitted_after(trials, lending) else []
@@ -205,7 +229,7 @@ class _WaitExplanation:
         held, taken = ahead.without_refuted(remedies, (), RelatedQueues(self._ledger, trials.queue.name))
         if ahead.budget.spent:
             self._left.left = 0
-        return replace(found, remedies=ranked(dict.fromkeys(held)), taken=tuple(taken))
+        return replace(explanation, remedies=ranked(dict.fromkeys(held)), taken=tuple(taken))
 
     def _raised_beside_kept(self, trials: Trials) -> list[Remedy]:
         """Returns the smallest increase of quota that admits the workload although quota is kept."""
@@ -223,24 +247,26 @@ class _WaitExplanation:
         changes = raised(trials, {fr: amount for fr, amount in by.items() if amount})
         return [Remedy(changes)] if changes and self._admitted_after(trials, Remedy(changes)) else []
 
-    def _shortage(self, found: Explanation, trials: Trials) -> Explanation:
+    def _shortage(self, explanation: Explanation, trials: Trials) -> Explanation:
         self._left.rest(self._ledger)
         never = cannot_run(self._ledger, self._workload) is not None
         views = _FlavorViews(self._ledger, self._workload, trials.queue, self._now, self._left)
-        found = replace(found, verdict=Verdict.CANNOT_RUN if never else Verdict.WAITS, flavors=tuple(views.flavors()))
+        explanation = replace(
+            explanation, verdict=Verdict.CANNOT_RUN if never else Verdict.WAITS, flavors=tuple(views.flavors())
+        )
         if not self._tries:
-            return found
+            return explanation
         unplaced_groups = self._unplaced_groups(views)
         remedied = list(remedies(trials, unplaced_groups, views.related, alone=never))
         if self._inputs.claimed(self._workload):
             remedied = [remedy for remedy in remedied if self._admitted_after(trials, remedy)]
-        if not found.victims:
+        if not explanation.victims:
             remedied += self._evicting(trials)
         ahead = CycleTrials(trials, self._inputs, self._budget)
         held, taken = ahead.without_refuted(ranked(remedied), unplaced_groups, views.related)
         if ahead.budget.spent:
             self._left.left = 0
-        return replace(found, remedies=ranked(dict.fromkeys(held)), taken=tuple(taken))
+        return replace(explanation, remedies=ranked(dict.fromkeys(held)), taken=tuple(taken))
 
     def _unplaced_groups(self, views: _FlavorViews) -> Sequence[UnplacedGroup]:
         """Returns the unplaced groups for the smallest number of pods with which the workload can start."""
@@ -268,9 +294,9 @@ class _WaitExplanation:
             options += [("reclaimWithinCohort", value) for value in ("LowerPriority", "Any") if value != reclaim]
         for name, value in options:
             change = LetEvict(trials.queue.name, name, value, ())
-            found = self._decided_after(trials, Remedy((change,)))
-            if isinstance(found, Preempt):
-                yield Remedy((replace(change, evicts=tuple(sorted(victim.workload for victim in found.victims))),))
+            decision = self._decided_after(trials, Remedy((change,)))
+            if isinstance(decision, Preempt):
+                yield Remedy((replace(change, evicts=tuple(sorted(victim.workload for victim in decision.victims))),))
                 return
 
 
@@ -327,8 +353,8 @@ class _FlavorViews:
         """Returns the placement requests of the pod sets on this flavor, whatever its quota."""
         wanting = (p for p in pod_sets if p.count and wants_topology(p, self._implied))
         here = tuple(PodSetFlavors(p.name, {}, {}, topology=flavor) for p in wanting)
-        found = FlavorAssignment(here, {})
-        return placement_requests(self._workload, self._queue, found, self._ledger.flavors, self._now)
+        flavors = FlavorAssignment(here, {})
+        return placement_requests(self._workload, self._queue, flavors, self._ledger.flavors, self._now)
 
     def _pod_sets(self, flavor: str, requests: Sequence[PlacementRequest]) -> Iterator[PodSetView]:
         """Yields a view of each group that was not placed, with the groups that were placed."""
@@ -336,9 +362,9 @@ class _FlavorViews:
         if result.fits:
             return
         with self._ledger.trial():
-            found = result.assignments
+            assignments = result.assignments
             self._ledger.placement.assume(
-                [(one, found[one.pod_set.name]) for one in requests if one.pod_set.name in found]
+                [(one, assignments[one.pod_set.name]) for one in requests if one.pod_set.name in assignments]
             )
             capacity = FlavorCapacity.of(self._ledger, flavor)
             for group in groups_of(requests):

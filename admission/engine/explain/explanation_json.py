@@ -46,32 +46,32 @@ _MOMENTS = ("starts", "start")
 
 def to_wire(explanation: Explanation) -> dict[str, Any]:
     """Returns the explanation with its reason codes, its headline, and the text of each remedy."""
-    found = _record(explanation, None)
-    found["codes"] = [str(code) for code in explanation.codes]
-    found["headline"] = headline(explanation)
-    return found
+    record = _record(explanation, None)
+    record["codes"] = [str(code) for code in explanation.codes]
+    record["headline"] = headline(explanation)
+    return record
 
 
 def _record(value: DataclassInstance, resource: str | None) -> dict[str, Any]:
     resource = getattr(value, "resource", resource)
     amounts = _AMOUNTS.get(type(value), ("amount", "borrowed"))
-    found: dict[str, Any] = {}
+    record: dict[str, Any] = {}
     for field in fields(value):
         item = getattr(value, field.name)
         if field.name == "daemons":
-            found["daemons"] = {name: to_text(name, amount) for name, amount in item}
+            record["daemons"] = {name: to_text(name, amount) for name, amount in item}
         elif field.name in _MOMENTS:
-            found[_camel(field.name)] = None if item is None else rfc3339(item)
+            record[_camel(field.name)] = None if item is None else rfc3339(item)
         elif resource is not None and field.name in amounts:
-            found[_camel(field.name)] = to_text(resource, item)
+            record[_camel(field.name)] = to_text(resource, item)
         else:
-            found[_camel(field.name)] = _plain(item, resource)
+            record[_camel(field.name)] = _plain(item, resource)
     if isinstance(value, Certificate):
-        found["text"] = value.text
+        record["text"] = value.text
     if isinstance(value, Remedy):
-        found["changes"] = [{"kind": type(change).__name__, **_record(change, None)} for change in value.changes]
-        found["text"] = remedy_text(value)
-    return found
+        record["changes"] = [{"kind": type(change).__name__, **_record(change, None)} for change in value.changes]
+        record["text"] = remedy_text(value)
+    return record
 
 
 def _plain(item: Any, resource: str | None) -> Any:

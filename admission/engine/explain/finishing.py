@@ -81,10 +81,10 @@ def _smallest_sufficient(trials: Trials, ordered: Sequence[str], alone: str) -> 
 
 def _holders(related: RelatedQueues, short: Sequence[FlavorResource]) -> Weights:
     """Returns the workloads that use the quotas, at most `MEMBERS` of those with equal usage."""
-    found: dict[int, list[str]] = {}
+    holders: dict[int, list[str]] = {}
     for name, amount in related.users_of(short).items():
-        found.setdefault(amount, []).append(name)
-    return {name: amount for amount, names in found.items() for name in nsmallest(MEMBERS, names)}
+        holders.setdefault(amount, []).append(name)
+    return {name: amount for amount, names in holders.items() for name in nsmallest(MEMBERS, names)}
 
 
 def _candidates(unplaced_groups: Sequence[UnplacedGroup], holders: Weights) -> Iterator[tuple[Weights, Weights]]:

@@ -33,17 +33,17 @@ class RelatedQueues:
         """Returns the workloads that use any of these quotas, with the sum of their usage."""
         if self._amounts is None:
             self._amounts = self._counted()
-        found: dict[str, int] = {}
+        users: dict[str, int] = {}
         for fr in frs:
             used = self._amounts.get(fr, {})
             if len(frs) == 1:
                 return used
             for key, amount in used.items():
-                found[key] = found.get(key, 0) + amount
-        return found
+                users[key] = users.get(key, 0) + amount
+        return users
 
     def _counted(self) -> dict[FlavorResource, dict[str, int]]:
-        found: dict[FlavorResource, dict[str, int]] = {}
+        amounts: dict[FlavorResource, dict[str, int]] = {}
         for number, (key, admission) in enumerate(list(self._ledger.admissions.items()), 1):
             if number % _AT_ONCE == 0 and self._budget is not None:
                 self._budget.rest(self._ledger)
@@ -53,9 +53,9 @@ class RelatedQueues:
             if admission.cluster_queue in self.queues:
                 for fr, amount in admission.usage().items():
                     if amount > 0:
-                        users, owner = found.setdefault(fr, {}), key if hold is None else hold.owner
+                        users, owner = amounts.setdefault(fr, {}), key if hold is None else hold.owner
                         users[owner] = users.get(owner, 0) + amount
-        return found
+        return amounts
 
 
 def requested_amounts(queue: ClusterQueue, group: ResourceGroup, workload: Workload) -> dict[str, int]:

@@ -79,8 +79,8 @@ def remedies(
     if enough := [Remedy(covers) for covers in ways if trials.admits(*covers)]:
         return ranked(enough)
     for covers in ways:
-        if found := _remedies(trials.on_top_of(covers), unplaced_groups, related, alone=False):
-            return ranked(Remedy((*covers, *one.changes)) for one in found)
+        if listed := _remedies(trials.on_top_of(covers), unplaced_groups, related, alone=False):
+            return ranked(Remedy((*covers, *one.changes)) for one in listed)
     return ranked(_remedies(trials, unplaced_groups, related, alone=alone))
 
 
@@ -88,11 +88,11 @@ def _remedies(
     trials: Trials, unplaced_groups: Sequence[UnplacedGroup], related: RelatedQueues, *, alone: bool
 ) -> list[Remedy]:
     raises, suffices = missing_quota(trials)
-    found = [Remedy(raises)] if suffices else []
+    remedies_by_effort = [Remedy(raises)] if suffices else []
     if not alone:
         short = [(change.flavor, change.resource) for change in raises]
         if (finish := finishing(trials, unplaced_groups, related, short)) is not None:
-            found.append(Remedy((finish,)))
+            remedies_by_effort.append(Remedy((finish,)))
     kinds: list[Search] = [
         workload_changes.renamed,
         workload_changes.requesting,
@@ -104,16 +104,16 @@ def _remedies(
     kinds += [lambda t: _one(more_nodes(t, unplaced_groups)), workload_changes.lowered, workload_changes.fewer]
     for kind in kinds:
         changes = list(kind(trials))
-        found += [Remedy((change,)) for change in changes]
+        remedies_by_effort += [Remedy((change,)) for change in changes]
         if raises and not suffices and not changes:
-            found += [Remedy((*raises, change)) for change in kind(trials.on_top_of(raises))]
-    if not any(isinstance(change, _OPENING) for remedy in found for change in remedy.changes):
-        found += [Remedy(opened)] if (opened := workload_changes.opened(trials)) else []
+            remedies_by_effort += [Remedy((*raises, change)) for change in kind(trials.on_top_of(raises))]
+    if not any(isinstance(change, _OPENING) for remedy in remedies_by_effort for change in remedy.changes):
+        remedies_by_effort += [Remedy(opened)] if (opened := workload_changes.opened(trials)) else []
         if not opened and raises and not suffices:
-            found += (
+            remedies_by_effort += (
                 [Remedy((*raises, *opened))] if (opened := workload_changes.opened(trials.on_top_of(raises))) else []
             )
-    return found
+    return remedies_by_effort
 
 
 def check_remedies(trials: Trials, related: RelatedQueues) -> tuple[Remedy, ...]:
@@ -126,13 +126,13 @@ def check_remedies(trials: Trials, related: RelatedQueues) -> tuple[Remedy, ...]
         return ()
     if trials.admits(*checks):
         return (Remedy(checks),)
-    found = _remedies(trials.on_top_of(checks), (), related, alone=False)
-    return ranked(Remedy((*checks, *one.changes)) for one in found)
+    listed = _remedies(trials.on_top_of(checks), (), related, alone=False)
+    return ranked(Remedy((*checks, *one.changes)) for one in listed)
 
 
-def ranked(found: Iterable[Remedy]) -> tuple[Remedy, ...]:
+def ranked(listed: Iterable[Remedy]) -> tuple[Remedy, ...]:
     """Returns the remedies sorted by effort, the easiest first."""
-    return tuple(sorted(found, key=_rank))
+    return tuple(sorted(listed, key=_rank))
 
 
 def _one(change: Change | None) -> Iterator[Change]:

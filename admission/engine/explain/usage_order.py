@@ -42,14 +42,14 @@ def charged_reservations(ledger: Ledger, workload: Workload) -> str:
     The one that the workload itself draws on is left out.
     """
     charges = ledger.reserved.charges(workload.cluster_queue)
-    found = [
+    reservations = [
         ledger.reservations[name] for name in charges if name in ledger.reservations and any(charges[name].values())
     ]
-    found = [one for one in found if one.name != workload.reservation]
-    if not found:
+    reservations = [one for one in reservations if one.name != workload.reservation]
+    if not reservations:
         return ""
-    named = [f"{one.name} (until {rfc3339(one.end)})" for one in found[:_NAMED]]
-    more = [f"{len(found) - _NAMED} more"] if len(found) > _NAMED else []
+    named = [f"{one.name} (until {rfc3339(one.end)})" for one in reservations[:_NAMED]]
+    more = [f"{len(reservations) - _NAMED} more"] if len(reservations) > _NAMED else []
     return (
         f"quota of ClusterQueue {workload.cluster_queue} is charged for AdvanceReservation {', '.join([*named, *more])}"
     )

@@ -42,9 +42,9 @@ def relaxed(trials: Trials) -> Iterator[Change]:
     If no group alone suffices, groups of the same level are relaxed together.
     """
     options = list(_climbs(trials))
-    found = [change for climb in options if (change := trials.first(climb)) is not None]
-    if found or len(options) < 2:
-        yield from found
+    sufficient = [change for climb in options if (change := trials.first(climb)) is not None]
+    if sufficient or len(options) < 2:
+        yield from sufficient
         return
     names = tuple(name for climb in options for name in climb[0].pod_sets)
     if len({(climb[0].level, climb[0].to) for climb in options}) == 1:
@@ -151,15 +151,15 @@ def _tolerations(trials: Trials) -> list[Change]:
 
 
 def _taints(trials: Trials) -> set[Taint]:
-    found: set[Taint] = set()
+    in_the_way: set[Taint] = set()
     for flavor in _flavors(trials):
         tree = trials.ledger.capacity.trees.get(flavor.name)
         carried = [flavor.taints, *(() if tree is None else tree.matcher.taints())]
         for pod_set in trials.workload.pod_sets:
             tolerations = (*pod_set.tolerations, *flavor.tolerations)
             each = {taint for taints in carried for taint in taints if taint.effect != RESERVED_EFFECT}
-            found.update(taint for taint in each if untolerated((taint,), tolerations) is not None)
-    return found
+            in_the_way.update(taint for taint in each if untolerated((taint,), tolerations) is not None)
+    return in_the_way
 
 
 def unselecting(trials: Trials) -> Iterator[Change]:
@@ -169,9 +169,9 @@ def unselecting(trials: Trials) -> Iterator[Change]:
 
 def _selectors(trials: Trials) -> list[Change]:
     labels = sorted({item for pod_set in trials.workload.pod_sets for item in pod_set.node_selector.items()})
-    found: list[Change] = [DropSelector(key, value) for key, value in labels]
+    changes: list[Change] = [DropSelector(key, value) for key, value in labels]
     by_level = (p for p in trials.workload.pod_sets[:MOST_POD_SETS] if p.affinity is not None)
-    return [*found, *(DropAffinity(pod_set.name) for pod_set in by_level)]
+    return [*changes, *(DropAffinity(pod_set.name) for pod_set in by_level)]
 
 
 def opened(trials: Trials) -> tuple[Change, ...]:

@@ -74,13 +74,13 @@ class Line:
         self.heads: list[tuple[tuple[int, float, str, str], Waiting, int]] = []
         self._behind: dict[int, deque[Waiting]] = {}
 
-    def put(self, one: Waiting, shape: int) -> None:
+    def put(self, workload: Waiting, shape: int) -> None:
         """Appends a workload, which comes after all others in order."""
         if shape in self._behind:
-            self._behind[shape].append(one)
+            self._behind[shape].append(workload)
         else:
             self._behind[shape] = deque()
-            self.heads.append((one.order, one, shape))
+            self.heads.append((workload.order, workload, shape))
 
     def take(self, position: int) -> None:
         """Removes a head; the next of its shape takes its place in the order."""

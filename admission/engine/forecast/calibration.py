@@ -95,15 +95,15 @@ class Calibration:
     def after(self, start: float, told: StartForecast) -> Calibration:
         """Returns the record after one more start (epoch seconds), which had been told this."""
         wait, first, last = max(0.0, start - told.made), told.first - told.made, told.last - told.made
-        found = self
+        calibration = self
         if 0 < first < inf:
-            found = replace(found, early=_last(self.early, min(1.0, wait / first)))
+            calibration = replace(calibration, early=_last(self.early, min(1.0, wait / first)))
         if last < inf:
             late = min(WIDEST, 1 + max(0.0, wait - last) / max(_LEAST, last))
-            found = replace(found, late=_last(self.late, late))
+            calibration = replace(calibration, late=_last(self.late, late))
         if told.until < inf and not told.missed:
-            found = replace(found, held=_last(self.held, told.earliest <= start <= told.until))
-        return found
+            calibration = replace(calibration, held=_last(self.held, told.earliest <= start <= told.until))
+        return calibration
 
     def after_miss(self) -> Calibration:
         """Returns the record after the interval of a workload has passed that still waits."""

@@ -47,11 +47,11 @@ class Draws:
         """
         if replay not in self._drawn:
             first = replay // _TOGETHER * _TOGETHER
-            found = np.full((_TOGETHER, self._size), inf)
+            times = np.full((_TOGETHER, self._size), inf)
             for each in self._alike:
-                found[:, each.where] = each.drawn(range(first, first + _TOGETHER))
+                times[:, each.where] = each.drawn(range(first, first + _TOGETHER))
                 self._pause()
-            self._drawn = dict(enumerate(found, first))
+            self._drawn = dict(enumerate(times, first))
         return self._drawn[replay]
 
 
@@ -88,5 +88,5 @@ def _parts(seeds: npt.NDArray[np.uint64], replay: int, *, shared: bool) -> Float
     mixed = seeds * np.uint64(0x9E3779B97F4A7C15) + np.uint64(replay * 0xD1B54A32D192ED03 & _MASK)
     mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    found: Floats = ((mixed ^ (mixed >> np.uint64(31))) >> np.uint64(11)) / np.float64(1 << 53)
-    return found
+    fractions: Floats = ((mixed ^ (mixed >> np.uint64(31))) >> np.uint64(11)) / np.float64(1 << 53)
+    return fractions

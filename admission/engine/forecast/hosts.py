@@ -140,12 +140,12 @@ class HostReader:
             raise LookupError("hosts came or went")
         wants = replace(wants, facts=None, preferred=())
         key = (shape, wants, resolved.within)
-        found = asked.known.get(key)
-        if found is None and len(asked.shapes) < _SHAPES:
-            found = asked.known[key] = len(asked.shapes)
+        number = asked.known.get(key)
+        if number is None and len(asked.shapes) < _SHAPES:
+            number = asked.known[key] = len(asked.shapes)
             asked.shapes.append(shape)
             asked.masks.append(_mask(tree, wants, resolved))
-        return found
+        return number
 
     # ---- hosts
 
@@ -156,17 +156,17 @@ class HostReader:
         """
         if not self._flavors:
             return {}
-        found: dict[str, dict[str, list[tuple[int, Vector]]]] = {name: {} for name in self._flavors}
+        vectors: dict[str, dict[str, list[tuple[int, Vector]]]] = {name: {} for name in self._flavors}
         for key in keys:
             for flavor, row, vector in self._taken(key):
-                found[flavor].setdefault(key, []).append((row, vector))
+                vectors[flavor].setdefault(key, []).append((row, vector))
             pause()
         capacity = self._ledger.capacity
         made = {}
         for name, asked in self._flavors.items():
             if capacity.trees.get(name) is not asked.tree or asked.tree.rows.size != asked.size:
                 raise LookupError(f"the tree of flavor {name}")
-            made[name] = _hosts(asked, found[name], pause)
+            made[name] = _hosts(asked, vectors[name], pause)
             pause()
         return made
 
@@ -284,12 +284,14 @@ def _hosts(asked: _Requests, taken_by: dict[str, list[tuple[int, Vector]]], paus
 
 def _distinct(table: Ints) -> tuple[list[tuple[int, ...]], list[int]]:
     """Returns the different columns of the table, and the number of the one at each place."""
-    found: dict[bytes, int] = {}
+    number_of: dict[bytes, int] = {}
     columns = np.ascontiguousarray(table.T)
     width = columns.shape[1] * columns.itemsize
     data = columns.tobytes()
     numbers = (
-        [found.setdefault(data[at : at + width], len(found)) for at in range(0, len(data), width)] if width else []
+        [number_of.setdefault(data[at : at + width], len(number_of)) for at in range(0, len(data), width)]
+        if width
+        else []
     )
-    different = [tuple(np.frombuffer(one, dtype=np.int64).tolist()) for one in found]
+    different = [tuple(np.frombuffer(one, dtype=np.int64).tolist()) for one in number_of]
     return different or [()], numbers or [0] * len(columns)

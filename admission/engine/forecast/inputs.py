@@ -92,7 +92,7 @@ def inputs_of(
     specs, hosts = tuple(ledger.quota.specs()), HostReader(ledger)
     running: list[Running] = []
     waiting: list[Waiting] = []
-    for queue in sorted((one for one in specs if isinstance(one, ClusterQueue)), key=lambda one: one.name):
+    for queue in sorted((one for one in specs if isinstance(one, ClusterQueue)), key=lambda spec: spec.name):
         for taken in ledger.charged_to(queue.name):
             workload = taken.workload
             since = workload.admitted if workload.admitted is not None else workload.reserved
@@ -113,10 +113,10 @@ def inputs_of(
             reserved = queues.starts.start_of(workload)
             waiting.append(reader.waiting(workload, order, estimates(workload), reserved))
             pause()
-    waiting.sort(key=lambda one: one.order)
+    waiting.sort(key=lambda workload: workload.order)
     held = [key for one in waiting if (key := hold_key(HoldKind.PLACE, one.key)) in ledger.holds]
-    found = hosts.hosts([*(one.key for one in running), *held], pause)
-    return ForecastInputs(now, specs, tuple(running), tuple(waiting), found)
+    flavor_hosts = hosts.hosts([*(one.key for one in running), *held], pause)
+    return ForecastInputs(now, specs, tuple(running), tuple(waiting), flavor_hosts)
 
 
 def _reserved(ledger: Ledger, queue: str, now: float) -> list[Running]:
@@ -156,7 +156,7 @@ class _RequestReader:
 
     def _choices(self, workload: Workload) -> tuple[Choices, ...]:
         """Returns the parts of the request; a part without choice is one that fits nowhere."""
-        found = []
+        choices = []
         for members in placement_groups(workload.pod_sets):
             wanted: dict[str, int] = {}
             for member in members:
@@ -165,8 +165,8 @@ class _RequestReader:
             uncovered = [name for name, amount in wanted.items() if amount and self._queue.group_of(name) is None]
             if uncovered and not self._queue.ignores_uncovered:
                 return (Choices(((),)),)
-            found.append(Choices(self._parts(members, wanted), self._places(workload, members)))
-        return tuple(found)
+            choices.append(Choices(self._parts(members, wanted), self._places(workload, members)))
+        return tuple(choices)
 
     def _parts(self, members: Sequence[PodSet], wanted: dict[str, int]) -> tuple[tuple[Usage, ...], ...]:
         parts = []
@@ -187,10 +187,10 @@ class _RequestReader:
         placed = [each for each in members if each.count and wants_topology(each, self._implied)]
         if not placed:
             return None
-        flavors, found = self._ledger.flavors, {}
+        flavors, places = self._ledger.flavors, {}
         for name in self._queue.flavors:
             if name in flavors and flavors[name].topology is not None:
                 requests = [placement_request(workload, self._queue, each, name, flavors, self._now) for each in placed]
                 if (place := self._hosts.place(requests)) is not None:
-                    found[name] = place
-        return found
+                    places[name] = place
+        return places

@@ -152,19 +152,19 @@ class Rooms:
         sums = self._views[shape][lowest]
         fits = np.flatnonzero(sums >= count)
         order = np.lexsort((self._ranks[lowest][fits], sums[fits]))
-        found: list[tuple[int, int, int]] = []
+        domains_with_room: list[tuple[int, int, int]] = []
         domains = 0
         for domain in fits[order].tolist():
             groups = self._groups_in(domain)
             self.steps += 1 + len(groups) // 8
             room = [(self._room(group, shape), self._at[group], group) for group in groups]
             here = [each for each in room if each[0] >= count]
-            found, domains = found + here, domains + bool(here)
+            domains_with_room, domains = domains_with_room + here, domains + bool(here)
             if domains == _DOMAINS:
                 break
-        if not found:
+        if not domains_with_room:
             self._most[shape][self._depth] = count - 1
-        yield from (group for _, _, group in sorted(found)[:_DOMAINS])
+        yield from (group for _, _, group in sorted(domains_with_room)[:_DOMAINS])
 
     def _taken(self, place: GangPlace, level: int, domain: int) -> list[Share] | None:
         shares: list[Share] = []
@@ -252,25 +252,25 @@ class Rooms:
 
     def _use_of(self, shape: int, pods: int) -> tuple[int, int]:
         """Returns the numbers of the amounts of so many pods, and of their negatives."""
-        found = self._used.get((shape, pods))
-        if found is None:
+        use = self._used.get((shape, pods))
+        if use is None:
             self._vectors.append(times(self._hosts.shapes[shape].request, pods))
             number = len(self._vectors) - 1
-            found = self._used[shape, pods] = number, self._negative(number)
-        return found
+            use = self._used[shape, pods] = number, self._negative(number)
+        return use
 
     def _negative(self, amounts: int) -> int:
-        found = self._negatives.get(amounts)
-        if found is None:
-            found = self._negatives[amounts] = len(self._vectors)
+        number = self._negatives.get(amounts)
+        if number is None:
+            number = self._negatives[amounts] = len(self._vectors)
             self._vectors.append(times(self._vectors[amounts], -1))
-        return found
+        return number
 
     def _groups_in(self, domain: int) -> list[int]:
-        found = self._groups.get(domain)
-        if found is None:
-            found = self._groups[domain] = list(self._groups_at_first[domain])
-        return found
+        groups = self._groups.get(domain)
+        if groups is None:
+            groups = self._groups[domain] = list(self._groups_at_first[domain])
+        return groups
 
     def _room(self, group: int, shape: int) -> int:
         return self._slots[self._state[group]][shape]
@@ -281,10 +281,10 @@ class Rooms:
         """Adds the amounts to each host of the group, and of the parts that were split off from it since."""
         self.steps += 1
         before = self._state[group]
-        found = self._changes[before].get(amounts)
-        if found is None:
-            found = self._changes[before][amounts] = self._changed(before, amounts)
-        self._state[group], shapes = found
+        state = self._changes[before].get(amounts)
+        if state is None:
+            state = self._changes[before][amounts] = self._changed(before, amounts)
+        self._state[group], shapes = state
         if shapes:
             size, domain = self._size[group], self._below[group]
             for shape, more, slots in shapes:
@@ -322,13 +322,13 @@ class Rooms:
         return after, tuple([(shape, new - old, new) for shape, (old, new) in both if new != old])
 
     def _number(self, state: HostState) -> int:
-        found = self._numbers.get(state)
-        if found is None:
-            found = self._numbers[state] = len(self._states)
+        number = self._numbers.get(state)
+        if number is None:
+            number = self._numbers[state] = len(self._states)
             self._states.append(state)
             self._changes.append({})
             self._slots.append(tuple(self._counted(state)))
-        return found
+        return number
 
     def _counted(self, state: HostState) -> Iterator[int]:
         """Yields how many pods of each shape a host in this state holds."""
@@ -372,7 +372,7 @@ def _view(numbers: array[int]) -> Ints:
 
 def _kids(parents: Sequence[int], ranks: Sequence[int]) -> dict[int, Ints]:
     """Returns the domains below each domain, in the order of their names."""
-    found: dict[int, list[int]] = {}
+    by_domain: dict[int, list[int]] = {}
     for domain in sorted(range(len(parents)), key=ranks.__getitem__):
-        found.setdefault(parents[domain], []).append(domain)
-    return {above: np.array(kids, dtype=np.int64) for above, kids in found.items()}
+        by_domain.setdefault(parents[domain], []).append(domain)
+    return {above: np.array(kids, dtype=np.int64) for above, kids in by_domain.items()}

@@ -52,11 +52,11 @@ def _seconds(record: Mapping[str, Any], field: str) -> float:
     return float(number)
 
 
-def _counts(given: object) -> dict[int, int]:
-    if not isinstance(given, Mapping) or not 1 <= len(given) <= BUCKETS:
-        raise UnreadableRecord(_text("counts", given, f"must be an object of 1 to {BUCKETS} counts"))
+def _counts(stored: object) -> dict[int, int]:
+    if not isinstance(stored, Mapping) or not 1 <= len(stored) <= BUCKETS:
+        raise UnreadableRecord(_text("counts", stored, f"must be an object of 1 to {BUCKETS} counts"))
     counts = {}
-    for bucket, count in given.items():
+    for bucket, count in stored.items():
         place = f"counts[{_cut(bucket)}]"
         if not (bucket.isascii() and bucket.isdecimal() and len(bucket) <= 3 and int(bucket) < BUCKETS):
             raise UnreadableRecord(_text(place, bucket, f"must be a bucket from 0 to {BUCKETS - 1}"))
@@ -68,13 +68,13 @@ def _counts(given: object) -> dict[int, int]:
     return counts
 
 
-def _text(field: str, given: object, allowed: str) -> str:
-    return f"{field}: {_cut(given)}: {allowed}" if field else f"{_cut(given)}: {allowed}"
+def _text(field: str, value: object, allowed: str) -> str:
+    return f"{field}: {_cut(value)}: {allowed}" if field else f"{_cut(value)}: {allowed}"
 
 
-def _cut(given: object) -> str:
+def _cut(value: object) -> str:
     """Returns the value as a text of bounded length: it may be as large as an object of the API server."""
-    if isinstance(given, Mapping | list):
-        return f"{'an object' if isinstance(given, Mapping) else 'a list'} of {len(given)}"
-    text = repr(given)
+    if isinstance(value, Mapping | list):
+        return f"{'an object' if isinstance(value, Mapping) else 'a list'} of {len(value)}"
+    text = repr(value)
     return text if len(text) <= TEXT else f"{text[:TEXT]}..."

@@ -177,12 +177,12 @@ class RunTimes:
         if limit is not None:
             learned = self.estimate(kind)
             return RunEstimate.within(limit) if learned is None else replace(learned, limit=limit)
-        found: RunCounts | None = None
+        counts: RunCounts | None = None
         for each in kind.and_wider():
             runs = self._kinds.get(each)
-            if runs is not None and (found is None or found.total < ENOUGH):
-                found = runs
-        return None if found is None else self._of(found)
+            if runs is not None and (counts is None or counts.total < ENOUGH):
+                counts = runs
+        return None if counts is None else self._of(counts)
 
     def _of(self, runs: RunCounts) -> RunEstimate:
         """Returns the estimate from these runs: one object for all workloads that go by them."""
@@ -267,5 +267,5 @@ class RunEstimate:
         width = (high - low)[inside]
         part = np.maximum(0.0, seconds - low[inside]) / np.where(width > 0, width, 1.0)
         partly: Floats = before[inside] + (shares[inside] - before[inside]) * part
-        found: Floats = np.where(bucket < len(shares), partly, before[-1])
-        return found
+        shares_below: Floats = np.where(bucket < len(shares), partly, before[-1])
+        return shares_below

@@ -72,14 +72,14 @@ def forecast(
             break
         starts.append(replay.play(number))
     teller = Teller(learned, inputs.now)
-    found = {}
+    forecasts = {}
     for number, one in enumerate(inputs.waiting):
         if number % _AT_ONCE == 0:
             pause()
         times = [each.get(one.key, inf) for each in starts]
         if (first := min(times)) < inf:
-            found[one.key] = teller.told(one, first, max(times))
-    return found
+            forecasts[one.key] = teller.told(one, first, max(times))
+    return forecasts
 
 
 class _Replays:
@@ -225,17 +225,17 @@ class _Replays:
             if one.queue in closed or one.not_before > self._inputs.now + at:
                 position += 1
                 continue
-            found, held = None, one.key in self._held and one.key not in self._lifted
+            fit, held = None, one.key in self._held and one.key not in self._lifted
             full = not held and self._is_full(one)
             if not full:
                 self._pause()
-                found = self._at_its_place(one, free) if held else self._fitting(one, free)
-            if found is None:
+                fit = self._at_its_place(one, free) if held else self._fitting(one, free)
+            if fit is None:
                 tried, position = tried + (1 if full else _LOOKS), position + 1
                 if one.queue in self._strict:
                     closed.add(one.queue)
                 continue
-            usage, stays = found
+            usage, stays = fit
             self._quota.add(one.queue, usage)
             free.clear()
             line.take(position)
@@ -258,22 +258,22 @@ class _Replays:
         return True
 
     def _at_its_place(
-        self, one: Waiting, free: dict[tuple[str, FlavorResource], int]
+        self, workload: Waiting, free: dict[tuple[str, FlavorResource], int]
     ) -> tuple[Usage, tuple[Stay, ...]] | None:
         """Returns the same as `_fitting` for a workload for which a place is held, which it alone may use."""
-        place = self._held[one.key]
+        place = self._held[workload.key]
         for rooms in self._rooms.values():
             rooms.give(rooms.taken_by(place))
-        found = self._fitting(one, free)
-        if found is not None:
-            self._lifted.add(one.key)
-            return found
+        fit = self._fitting(workload, free)
+        if fit is not None:
+            self._lifted.add(workload.key)
+            return fit
         for rooms in self._rooms.values():
             rooms.hold(place)
         return None
 
     def _fitting(
-        self, one: Waiting, free: dict[tuple[str, FlavorResource], int]
+        self, workload: Waiting, free: dict[tuple[str, FlavorResource], int]
     ) -> tuple[Usage, tuple[Stay, ...]] | None:
         """Returns what the workload would use if it started now, and takes its room on the hosts; None if it cannot start.
 
@@ -281,13 +281,13 @@ class _Replays:
         """
         total: Usage = {}
         stays: list[Stay] = []
-        for choices in one.choices:
-            found = self._chosen(one.queue, choices, total, free)
-            if found is None:
+        for choices in workload.choices:
+            taken = self._chosen(workload.queue, choices, total, free)
+            if taken is None:
                 for stay in stays:
                     self._rooms[stay.flavor].end(stay)
                 return None
-            usage, more = found
+            usage, more = taken
             stays += more
             _add(total, usage)
         return total, tuple(stays)
@@ -325,23 +325,23 @@ class _Replays:
         free: dict[tuple[str, FlavorResource], int],
     ) -> Usage | None:
         """Returns what the placement group would use beside `total` on the first flavors with quota; None without quota."""
-        found: Usage = {}
+        affordable: Usage = {}
         for part in choices.parts:
             for usage in part:
-                sums = {pair: found.get(pair, 0) + amount for pair, amount in usage.items()}
+                sums = {pair: affordable.get(pair, 0) + amount for pair, amount in usage.items()}
                 if all(
                     pair[0] not in refused and total.get(pair, 0) + amount <= self._free(queue, pair, free)
                     for pair, amount in sums.items()
                 ):
-                    found.update(sums)
+                    affordable.update(sums)
                     break
             else:
                 return None
-        return found
+        return affordable
 
-    def _is_full(self, one: Waiting) -> bool:
+    def _is_full(self, workload: Waiting) -> bool:
         """Reports whether a placement group of the workload has no room on any flavor, as far as is known without a search."""
-        for choices in one.choices:
+        for choices in workload.choices:
             if not choices.places:
                 continue
             for flavor, place in choices.places.items():
@@ -352,11 +352,11 @@ class _Replays:
         return False
 
     def _free(self, queue: str, pair: FlavorResource, free: dict[tuple[str, FlavorResource], int]) -> int:
-        found = free.get((queue, pair))
-        if found is None:
+        amount = free.get((queue, pair))
+        if amount is None:
             self.trials += 1
-            found = free[queue, pair] = self._quota.available(queue, pair)
-        return found
+            amount = free[queue, pair] = self._quota.available(queue, pair)
+        return amount
 
 
 def _add(into: Usage, usage: Usage) -> None:
@@ -364,10 +364,10 @@ def _add(into: Usage, usage: Usage) -> None:
         into[pair] = into.get(pair, 0) + amount
 
 
-def _shape(one: Waiting) -> Hashable:
-    return one.queue, one.not_before, tuple(map(_choice, one.choices))
+def _shape(workload: Waiting) -> Hashable:
+    return workload.queue, workload.not_before, tuple(map(_choice, workload.choices))
 
 
-def _choice(one: Choices) -> Hashable:
-    places = None if one.places is None else tuple(sorted(one.places.items(), key=itemgetter(0)))
-    return tuple([tuple([frozenset(usage.items()) for usage in part]) for part in one.parts]), places
+def _choice(choice: Choices) -> Hashable:
+    places = None if choice.places is None else tuple(sorted(choice.places.items(), key=itemgetter(0)))
+    return tuple([tuple([frozenset(usage.items()) for usage in part]) for part in choice.parts]), places

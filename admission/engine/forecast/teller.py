@@ -18,30 +18,30 @@ class Teller:
         self._learned, self._now = learned, now
         self._by_record: dict[RecordKey, tuple[tuple[float, float], float, bool]] = {}
 
-    def _of(self, one: Waiting) -> tuple[tuple[float, float], float, bool]:
+    def _of(self, workload: Waiting) -> tuple[tuple[float, float], float, bool]:
         """Returns how the ends are widened, the confidence, and whether a latest start is told."""
-        key = (one.queue, one.placed)
+        key = (workload.queue, workload.placed)
         if key not in self._by_record:
-            record = self._learned.of(one.queue, placed=one.placed)
+            record = self._learned.of(workload.queue, placed=workload.placed)
             self._by_record[key] = record.factors(), record.confidence, record.reliable
         return self._by_record[key]
 
-    def told(self, one: Waiting, first: float, last: float) -> StartForecast:
+    def told(self, workload: Waiting, first: float, last: float) -> StartForecast:
         """Returns the forecast of a workload with this first and last start in the replays, in seconds from now."""
         now = self._now
-        factors, confidence, reliable = self._of(one)
+        factors, confidence, reliable = self._of(workload)
         early, late = widened(first, last, factors)
-        if promised := one.reserved is not None and one.reserved > now:
-            late = min(late, one.reserved - now)
-        elif not one.known:
+        if promised := workload.reserved is not None and workload.reserved > now:
+            late = min(late, workload.reserved - now)
+        elif not workload.known:
             last = late = inf
         latest = now + late if late < inf and (reliable or promised) else None
         return StartForecast(
             now + min(early, late),
             latest,
             confidence,
-            one.placed,
-            one.queue,
+            workload.placed,
+            workload.queue,
             now,
             now + first,
             now + last,

@@ -22,22 +22,22 @@ _EVICTIONS_MAY_HELP: Final = {NoPlanReason.NOT_MOVABLE, NoPlanReason.NO_OTHER_PL
 
 def plan_with_evictions(ledger: Ledger, gang: Workload, now: float, options: PlanOptions) -> MovePlan | NoPlan:
     """Returns the plan of moves; if moves alone do not help, one in which some blockers are evicted."""
-    found = plan(ledger, gang, now, options)
-    if isinstance(found, NoPlan) and found.reason in _EVICTIONS_MAY_HELP:
+    result = plan(ledger, gang, now, options)
+    if isinstance(result, NoPlan) and result.reason in _EVICTIONS_MAY_HELP:
         both = plan(ledger, gang, now, replace(options, evict=True))
         if isinstance(both, MovePlan) and both.moves:  # without moves it is what preemption does by itself
             return both
-    return found
+    return result
 
 
-def is_better(ledger: Ledger, found: MovePlan, decision: Preempt, now: float) -> bool:
+def is_better(ledger: Ledger, plan: MovePlan, decision: Preempt, now: float) -> bool:
     """Reports whether the plan loses no more work than the evictions, and evicts fewer or less important workloads."""
-    if found.cost > sum(loss(ledger, victim.workload, now) for victim in decision.victims):
+    if plan.cost > sum(loss(ledger, victim.workload, now) for victim in decision.victims):
         return False
-    return _figures(ledger, [one.victim for one in found.evictions], now) < _figures(ledger, decision.victims, now)
+    return _figures(ledger, [one.victim for one in plan.evictions], now) < _figures(ledger, decision.victims, now)
 
 
 def _figures(ledger: Ledger, victims: Sequence[Victim], now: float) -> tuple[int, ...]:
     """Returns top, at_top, gangs and priorities of the evictions (engine/preemption/cost.py)."""
-    found = (ledger.workload(victim.workload) for victim in victims)
-    return cost_of(filter(None, found), now)[:4]
+    workloads = (ledger.workload(victim.workload) for victim in victims)
+    return cost_of(filter(None, workloads), now)[:4]

@@ -25,7 +25,7 @@ Reserved = Iterable[tuple[Workload, Admission]]
 def commit(
     ledger: Ledger,
     gang: Workload | None,
-    made: MovePlan,
+    plan: MovePlan,
     now: float,
     left: Mapping[str, int],
     reserved: Reserved = (),
@@ -38,49 +38,49 @@ def commit(
     `gang` is the waiting workload as it is now, None for a plan that makes a domain free. `left` and `bound` are as of
     `movers_of`. `leaving` are others that move or are evicted already: the gang may have their old places.
     """
-    if (why := _changed(ledger, made, now, left, bound=bound) or unevictable(ledger, gang, made)) is not None:
+    if (why := _changed(ledger, plan, now, left, bound=bound) or unevictable(ledger, gang, plan)) is not None:
         return why
     with ledger.trial():
         for owner, admission in reserved:
             ledger.holds.put(Hold.of(HoldKind.CAPACITY_RESERVATION, owner, admission, BESIDE).on_nodes())
-        for move in made.moves:
+        for move in plan.moves:
             mover = ledger.workload(move.workload)
             if mover is None or not holds(ledger, mover, move.after):
                 return f"the new place of {move.workload} is no longer free"
         remove(ledger, leaving)
-        for leaves in (*(move.workload for move in made.moves), *(one.victim.workload for one in made.evictions)):
+        for leaves in (*(move.workload for move in plan.moves), *(one.victim.workload for one in plan.evictions)):
             ledger.simulate_removal(leaves)
-        if gang is not None and made.admission is not None:
-            if not ledger.quota.fits(gang.cluster_queue, made.admission.usage()):
+        if gang is not None and plan.admission is not None:
+            if not ledger.quota.fits(gang.cluster_queue, plan.admission.usage()):
                 return f"the quota for {gang.key} is no longer free"
-            if not holds(ledger, gang, made.admission):
+            if not holds(ledger, gang, plan.admission):
                 return f"the place for {gang.key} would not be free"
-    for move in made.moves:
+    for move in plan.moves:
         if (mover := ledger.workload(move.workload)) is not None:
             ledger.charge(mover, move.after)
-    if gang is not None and made.admission is not None:
-        ledger.holds.put(Hold.of(HoldKind.PLACE, gang, made.admission))
+    if gang is not None and plan.admission is not None:
+        ledger.holds.put(Hold.of(HoldKind.PLACE, gang, plan.admission))
     return None
 
 
-def _changed(ledger: Ledger, made: MovePlan, now: float, left: Mapping[str, int], *, bound: bool) -> str | None:
+def _changed(ledger: Ledger, plan: MovePlan, now: float, left: Mapping[str, int], *, bound: bool) -> str | None:
     """Returns which mover is no longer what was planned with; None if all are."""
-    for move in made.moves:
+    for move in plan.moves:
         mover = mover_of(ledger, move.workload, now, left, bound=bound)
         if not isinstance(mover, Mover):
             return f"{move.workload} may no longer be moved: {mover}"
         if mover.admission != move.before:
             return f"{move.workload} has another place by now"
-    for queue, count in sorted(Counter(move.before.cluster_queue for move in made.moves).items()):
+    for queue, count in sorted(Counter(move.before.cluster_queue for move in plan.moves).items()):
         if count > left.get(queue, count):
             return f"the moves of ClusterQueue {queue} are used up for today"
     return None
 
 
-def unevictable(ledger: Ledger, gang: Workload | None, made: MovePlan) -> str | None:
+def unevictable(ledger: Ledger, gang: Workload | None, plan: MovePlan) -> str | None:
     """Returns which workload that still runs the gang may no longer evict; None if it may evict all."""
     queue = None if gang is None else ledger.quota.spec(gang.cluster_queue)
-    for one in made.evictions:
+    for one in plan.evictions:
         victim, admission = ledger.workload(one.victim.workload), ledger.admission(one.victim.workload)
         if victim is None or admission is None or victim.evicted:
             continue  # it leaves by itself

@@ -53,5 +53,5 @@ def slots_at(tree: Tree, number: int) -> list[int]:
         slots = tree.rows.parent[slots]
     for level in range(tree.depth - 1, number, -1):
         slots = tree.levels[level].parent[slots]
-    found: list[int] = slots.tolist()
-    return found
+    listed: list[int] = slots.tolist()
+    return listed

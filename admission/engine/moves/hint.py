@@ -59,16 +59,16 @@ def move_hint(
     Nothing but the permission is assumed: minimum run times, places and quota are as they are. `latest` is when the gang starts
     at the latest without moves (epoch seconds), None if unknown.
     """
-    found = plan(ledger, gang, now, PlanOptions(anyone=True, pause=pause))
-    if not isinstance(found, MovePlan) or found.admission is None:
+    result = plan(ledger, gang, now, PlanOptions(anyone=True, pause=pause))
+    if not isinstance(result, MovePlan) or result.admission is None:
         return None
-    keys = tuple(move.workload for move in found.moves)
+    keys = tuple(move.workload for move in result.moves)
     undeclared = tuple(key for key in keys if not isinstance(mover_of(ledger, key, now, {}), Mover))
     wait = 0 if latest is None else lost_by_waiting(gang, latest - now)
-    if enabled and not undeclared and (latest is None or found.cost <= wait):
+    if enabled and not undeclared and (latest is None or result.cost <= wait):
         return None
-    queues = sorted({move.before.cluster_queue for move in found.moves if move.workload in undeclared})
-    return MoveHint(_domain(ledger, found.admission), keys, undeclared, tuple(queues), found.cost, wait)
+    queues = sorted({move.before.cluster_queue for move in result.moves if move.workload in undeclared})
+    return MoveHint(_domain(ledger, result.admission), keys, undeclared, tuple(queues), result.cost, wait)
 
 
 def _domain(ledger: Ledger, admission: Admission) -> Values:

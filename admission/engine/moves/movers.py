@@ -81,16 +81,16 @@ def movers_of(
     `left` is the number of moves that each ClusterQueue may still make today; a queue that is not in it has no limit. `bound`:
     only workloads whose pods are all bound. `anyone`: as if all of them allowed it.
     """
-    found: dict[str, Mover] = {}
+    movers: dict[str, Mover] = {}
     stays: dict[str, str] = {}
     for key in sorted(ledger.admissions.keys() - ledger.holds.keys):
         pause()
         mover = mover_of(ledger, key, now, left, bound=bound, anyone=anyone)
         if isinstance(mover, Mover):
-            found[key] = mover
+            movers[key] = mover
         else:
             stays[key] = mover
-    return Movers(found, stays)
+    return Movers(movers, stays)
 
 
 def _uses(admission: Admission | None, flavors: Collection[str]) -> bool:

@@ -81,8 +81,8 @@ class PlanTimes:
         self._forget()
         for times in (self._due, self._early):
             due = (self._queues.workload(key) for key, at in times.items() if at <= now and key not in held)
-            if (found := min(filter(None, due), key=order_of, default=None)) is not None:
-                return found
+            if (first := min(filter(None, due), key=order_of, default=None)) is not None:
+                return first
         return None
 
     def next(self, held: Held) -> float | None:

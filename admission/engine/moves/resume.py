@@ -37,9 +37,9 @@ def place_after_moves(ledger: Ledger, gang: Workload, leaving: Collection[str], 
         asked = _asked(ledger, gang, now)
         if asked is None:
             return None
-        _, found, requests = asked
+        _, flavors, requests = asked
         result = place(ledger, requests)
-    return Nomination(gang, found, result.assignments).admission() if result.fits else None
+    return Nomination(gang, flavors, result.assignments).admission() if result.fits else None
 
 
 def evictions_after_moves(
@@ -79,18 +79,18 @@ def moves_after_moves(
     `left` is as of `movers_of`, the rest as of `evictions_after_moves`. To be checked (commit.py) before it is made.
     """
     with _left(ledger, leaving, around) as pause:
-        found = plan_with_evictions(ledger, gang, now, PlanOptions(left, bound=True, pause=pause))
-    return found if isinstance(found, MovePlan) else None
+        result = plan_with_evictions(ledger, gang, now, PlanOptions(left, bound=True, pause=pause))
+    return result if isinstance(result, MovePlan) else None
 
 
-def _still_fits(ledger: Ledger, gang: Workload, leaving: Collection[str], made: MovePlan) -> bool:
+def _still_fits(ledger: Ledger, gang: Workload, leaving: Collection[str], plan: MovePlan) -> bool:
     """Reports whether the gang has quota and its place once these and the victims have left, whatever changed in the pauses."""
-    if made.admission is None:
+    if plan.admission is None:
         return False
     with _left(ledger, leaving):
-        for one in made.evictions:
+        for one in plan.evictions:
             ledger.simulate_removal(one.victim.workload)
-        return ledger.quota.fits(gang.cluster_queue, made.admission.usage()) and holds(ledger, gang, made.admission)
+        return ledger.quota.fits(gang.cluster_queue, plan.admission.usage()) and holds(ledger, gang, plan.admission)
 
 
 def _asked(
@@ -100,9 +100,11 @@ def _asked(
     queue = ledger.quota.spec(gang.cluster_queue)
     if queue is None or gang.blocked is not None:
         return None
-    found = flavors_of(ledger, gang, queue)
+    flavors = flavors_of(ledger, gang, queue)
     return (
-        (queue, found, placement_requests(gang, queue, found, ledger.flavors, now)) if found.mode >= Mode.FIT else None
+        (queue, flavors, placement_requests(gang, queue, flavors, ledger.flavors, now))
+        if flavors.mode >= Mode.FIT
+        else None
     )
 
 

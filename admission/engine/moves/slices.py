@@ -25,8 +25,8 @@ def lacks_slices(domain: CandidateDomain) -> bool:
 
 def least_loss(slices: SliceCounts, movers: Iterable[Mover]) -> int | None:
     """Returns a lower bound of the work (device-seconds) lost to make room for the slices; None if no movers can."""
-    found = _cheapest_parts(slices, movers, ())
-    return None if found is None else found[0]
+    parts = _cheapest_parts(slices, movers, ())
+    return None if parts is None else parts[0]
 
 
 def first_set(domain: CandidateDomain, movers: Sequence[Mover], without: Collection[int]) -> tuple[Mover, ...]:
@@ -35,18 +35,18 @@ def first_set(domain: CandidateDomain, movers: Sequence[Mover], without: Collect
     No mover is counted as gone before and afterwards. The parts in `without` are left as they are.
     """
     slices = domain.slices
-    found = None if slices is None else _cheapest_parts(slices, movers, without)
-    if slices is None or found is None:
+    parts = None if slices is None else _cheapest_parts(slices, movers, without)
+    if slices is None or parts is None:
         return ()
     chosen: dict[str, Mover] = {}
-    for part, wanted in sorted(found[1].items()):
+    for part, wanted in sorted(parts[1].items()):
         for mover in _by_ratio(slices, movers, part):
             if slices.holds[part] >= wanted * slices.size:
                 break
             if mover.key not in chosen:
                 chosen[mover.key] = mover
                 domain.evict(mover.key)
-    for mover in sorted(chosen.values(), key=lambda one: (-one.weight, one.key)):
+    for mover in sorted(chosen.values(), key=lambda mover: (-mover.weight, mover.key)):
         domain.bring_back(mover.key)
         if lacks_slices(domain) or domain.missing:
             domain.evict(mover.key)
@@ -55,7 +55,7 @@ def first_set(domain: CandidateDomain, movers: Sequence[Mover], without: Collect
     enough = not lacks_slices(domain) and not domain.missing
     for key in chosen:
         domain.bring_back(key)
-    return tuple(sorted(chosen.values(), key=lambda one: one.key)) if enough else ()
+    return tuple(sorted(chosen.values(), key=lambda mover: mover.key)) if enough else ()
 
 
 def _by_ratio(slices: SliceCounts, movers: Iterable[Mover], part: int) -> list[Mover]:
@@ -86,12 +86,12 @@ def _cheapest_parts(
 
 def _lightest(movers: Iterable[Mover]) -> list[Mover]:
     """Returns one mover of each workload, since it may be there twice (blockers.py): the one that counts least."""
-    found: dict[str, Mover] = {}
+    lightest: dict[str, Mover] = {}
     for mover in movers:
-        known = found.get(mover.key)
+        known = lightest.get(mover.key)
         if known is None or mover.weight < known.weight:
-            found[mover.key] = mover
-    return list(found.values())
+            lightest[mover.key] = mover
+    return list(lightest.values())
 
 
 def _prices(slices: SliceCounts, holds: int, shares: Iterable[tuple[int, int]]) -> Iterator[int]:

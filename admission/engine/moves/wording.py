@@ -29,5 +29,5 @@ def moving_message(purpose: str) -> str:
 
 def gang_of(message: str) -> str:
     """Returns the key of the workload for which a mover moves; empty if the message names none. It may quote an earlier one."""
-    found = _GANG.search(message)
-    return "" if found is None else found.group(1)
+    match = _GANG.search(message)
+    return "" if match is None else match.group(1)

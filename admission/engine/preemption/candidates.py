@@ -232,7 +232,7 @@ def in_order(ledger: Ledger, context: PreemptionContext, some: Iterable[Candidat
     """Returns the candidates by `rank`. Where past usage orders a ClusterQueue, those of its LocalQueue with most usage come
     first (cycle.md 4.8): they keep the places of all its candidates, since usage says nothing about other ClusterQueues.
     """
-    return _by_usage(ledger, context, sorted(some, key=lambda one: rank(context, one)))
+    return _by_usage(ledger, context, sorted(some, key=lambda candidate: rank(context, candidate)))
 
 
 def _by_usage(ledger: Ledger, context: PreemptionContext, ranked: list[Candidate]) -> list[Candidate]:
@@ -243,7 +243,7 @@ def _by_usage(ledger: Ledger, context: PreemptionContext, ranked: list[Candidate
         if (spec := ledger.quota.spec(one.node.name)) is not None and spec.by_usage:
             places.setdefault((one.node.name, one.workload.evicted), []).append(place)
     for kept in places.values():
-        members = sorted((ranked[place] for place in kept), key=lambda one: -past.usage(one.workload.queue))
+        members = sorted((ranked[place] for place in kept), key=lambda candidate: -past.usage(candidate.workload.queue))
         for place, one in zip(kept, members, strict=True):
             ranked[place] = one
     return ranked
@@ -262,13 +262,13 @@ def find_for_fairness(ledger: Ledger, context: PreemptionContext) -> list[Candid
     """Returns the candidates of fair sharing, in order: the own queue, and every queue of the tree that borrows what is
     needed.
     """
-    found = list(of_own_queue(ledger, context))
+    candidates = list(of_own_queue(ledger, context))
     root = context.node.root()
     if context.node.parent is not None and context.policy.reclaim_within_cohort != "Never":
         for node in root.members():
             if node is not context.node and not within_nominal(node, context.needed):
-                found += _of_queue(ledger, context, node, PreemptionVariant.FAIR_SHARING, root)
-    return in_order(ledger, context, found)
+                candidates += _of_queue(ledger, context, node, PreemptionVariant.FAIR_SHARING, root)
+    return in_order(ledger, context, candidates)
 
 
 def of_own_queue(ledger: Ledger, context: PreemptionContext) -> Iterator[Candidate]:

@@ -69,11 +69,11 @@ def ever_evictable(
     for one in candidates:
         removal.remove(one)
     allowed = _Fair(removal, context, sharing).ever_evictable
-    found = [one for one in candidates if one.key not in now or allowed(one, now[one.key])]
+    evictable = [one for one in candidates if one.key not in now or allowed(one, now[one.key])]
     for one in candidates:
         removal.put_back(one)
     removal.assume(False)
-    return found
+    return evictable
 
 
 class _Fair:
@@ -260,8 +260,8 @@ class _Targets:
         """Returns the node with the largest share; of equal ones that with the first candidate."""
         return max(nodes, key=cmp_to_key(self._compare), default=None)
 
-    def _compare(self, one: QuotaNode, other: QuotaNode) -> int:
-        mine, theirs = self._shares.of(one), self._shares.of(other)
+    def _compare(self, first: QuotaNode, second: QuotaNode) -> int:
+        mine, theirs = self._shares.of(first), self._shares.of(second)
         if mine != theirs:
             return 1 if mine > theirs else -1
-        return 1 if self._is_before(one, other) else -1
+        return 1 if self._is_before(first, second) else -1

@@ -116,20 +116,20 @@ class _FairSearch(VictimSearch):
             return False
         for one in chosen:
             self.removal.put_back(one)
-        found = self._suffices(chosen)
+        sufficient = self._suffices(chosen)
         for one in chosen:
             self.removal.remove(one)
-        return found
+        return sufficient
 
     def _suffices(self, some: Iterable[Candidate], *, reprieve_and_place: bool = False) -> bool:
         self.best.expanded += PLACEMENT
         for one in self.leaving:
             self.removal.put_back(one)
         out = fair_choice(self.in_order((*self.leaving, *some)), self.removal, self._context, self._sharing)
-        found = self.removal.reprieve_and_place(out) if reprieve_and_place and out else out
+        victims = self.removal.reprieve_and_place(out) if reprieve_and_place and out else out
         self.removal.restore()
         for one in self.leaving:
             self.removal.remove(one)
-        if found and self.best.beaten_by(cost := _cost(self._context, found)):
-            self.best.targets, self.best.cost = found, cost
-        return bool(found)
+        if victims and self.best.beaten_by(cost := _cost(self._context, victims)):
+            self.best.targets, self.best.cost = victims, cost
+        return bool(victims)

@@ -31,8 +31,8 @@ def eviction_message(quota: QuotaTree, preemptor: Workload, queue: str, claim: P
 
 def preemptor_of(message: str) -> str:
     """Returns the UID of the preemptor that the message of a victim's condition names; an empty text if it names none."""
-    found = _UID.match(message)
-    return "" if found is None else found.group(1)
+    match = _UID.match(message)
+    return "" if match is None else match.group(1)
 
 
 def priorities(preemptor: Workload, victim: Workload) -> str:

@@ -213,8 +213,8 @@ class QueueLine:
     def _first_of(self, line: Line) -> Order | None:
         heap = self.active.get(line, [])
         while heap:
-            order, _, found = heap[0]
-            if found.refused is None and found.first() == order:
+            order, _, pending_line = heap[0]
+            if pending_line.refused is None and pending_line.first() == order:
                 return order
             heappop(heap)
         self.active.pop(line, None)

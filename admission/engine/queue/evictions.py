@@ -94,15 +94,15 @@ class Evictions:
 
         Of several the one with the longest wait.
         """
-        found = None
+        last = None
         for victim in sorted(victims):
             pair = self._pairs.get((preemptor, victim))
             if pair is None or pair.leaving or len(pair.at) < TIMES:
                 continue
             until = pair.at[0] + pair.pause
-            if until > now and (found is None or until > found[1]):
-                found = (victim, until)
-        return found
+            if until > now and (last is None or until > last[1]):
+                last = (victim, until)
+        return last
 
     def evicted_for(self, evicted: Collection[str], victims: Mapping[str, str], now: float) -> tuple[str, float] | None:
         """Returns the victim for which one of `evicted` was recently evicted, directly or through others, and until when that
@@ -110,12 +110,12 @@ class Evictions:
 
         `victims`: by key, the key under which each of them evicts others. None: there is no such victim.
         """
-        found = None
+        last = None
         for victim, preemptor in sorted(victims.items()):
             until = self._since_evicted(preemptor, frozenset(evicted), now)
-            if until is not None and (found is None or until > found[1]):
-                found = (victim, until)
-        return found
+            if until is not None and (last is None or until > last[1]):
+                last = (victim, until)
+        return last
 
     def _since_evicted(self, preemptor: str, evicted: frozenset[str], now: float) -> float | None:
         """Returns until when it counts that one of `evicted` left for the preemptor: the earliest end along the chain of

@@ -36,11 +36,11 @@ def refusals(
     items: Mapping[str, PendingWorkload], lines: Mapping[str, QueueLine]
 ) -> dict[str, tuple[Reason, float | None]]:
     """Returns the inadmissible workloads by key: the reason, and when time alone requeues them (epoch seconds)."""
-    found = {}
+    refused = {}
     for key, item in items.items():
         if item.group is not None and (reason := _refusal(item, item.group, lines)) is not None:
-            found[key] = (reason, item.group.again)
-    return found
+            refused[key] = (reason, item.group.again)
+    return refused
 
 
 def _refusal(item: PendingWorkload, group: EquivalenceClass, lines: Mapping[str, QueueLine]) -> Reason | None:

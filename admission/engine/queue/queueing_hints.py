@@ -61,19 +61,19 @@ NOTHING_HELPS = QueueingHint((), frozenset())
 USAGE_MAY_HELP = QueueingHint(None, frozenset())
 
 
-def queueing_hint_of_preemptor(queue: ClusterQueue, found: FlavorAssignment, priority: int) -> QueueingHint | None:
+def queueing_hint_of_preemptor(queue: ClusterQueue, flavors: FlavorAssignment, priority: int) -> QueueingHint | None:
     """Returns the hint for a workload of this priority in a queue that may preempt; None: any change may help, or nodes are too
     full.
 
     The quota is necessary but not sufficient: there must also be victims that free it.
     """
-    hint = queueing_hint(queue, found)
+    hint = queueing_hint(queue, flavors)
     return None if hint is None or hint.capacity else replace(hint, priority=priority)
 
 
-def queueing_hint(queue: ClusterQueue, found: FlavorAssignment) -> QueueingHint | None:
+def queueing_hint(queue: ClusterQueue, flavors: FlavorAssignment) -> QueueingHint | None:
     """Returns the hint for a failed search in a queue that never preempts; None: any change may help."""
-    first = next(iter(found.pod_sets), None)
+    first = next(iter(flavors.pod_sets), None)
     if first is None or first.mode is Mode.FIT or first.error is not None:
         return None
     if not first.attempts:

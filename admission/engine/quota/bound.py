@@ -124,11 +124,11 @@ class BoundUsage:
     def _priced(self, payer: Payer, pod: BoundPod) -> Sums:
         """Returns what the pod counts, by flavor and resource, without what the queue does not cover."""
         taken = {**(pod.requests if pod.charged is None else pod.charged), PODS: 1}
-        found: dict[FlavorResource, int] = {}
+        prices: dict[FlavorResource, int] = {}
         for resource, amount in taken.items():
             if amount > 0 and (flavor := self._flavor_of(payer, pod, resource)) is not None:
-                found[flavor, resource] = amount
-        return self._shapes.setdefault(tuple(found.items()), found)
+                prices[flavor, resource] = amount
+        return self._shapes.setdefault(tuple(prices.items()), prices)
 
     def _flavor_of(self, payer: Payer, pod: BoundPod, resource: str) -> str | None:
         own = payer.flavors.get(pod.pod_set or "", {})
@@ -274,8 +274,8 @@ class BoundUsage:
 
     def excess_of(self, key: str) -> Sums:
         """Returns what the workload's bound pods are charged beyond its reservation."""
-        found = self._excess.get(key)
-        return _NOTHING if found is None else found.amounts
+        account = self._excess.get(key)
+        return _NOTHING if account is None else account.amounts
 
     @property
     def exceeding(self) -> Collection[str]:
@@ -284,8 +284,8 @@ class BoundUsage:
 
     def payer_of(self, key: str) -> Payer | None:
         """Returns who pays for the workload's bound pods, or None."""
-        found = self._accounts.get(key)
-        return None if found is None else found.payer
+        account = self._accounts.get(key)
+        return None if account is None else account.payer
 
     def of_queue(self, name: str) -> Sums:
         """Returns what bound pods are charged to the ClusterQueue beyond reservations."""

@@ -109,10 +109,10 @@ class ShareCache:
     def _lending_of(self, parent: QuotaNode | None) -> Mapping[str, int] | None:
         if parent is None:
             return None
-        found = self._lending.get(parent)
-        if found is None:
-            found = self._lending[parent] = lendable(parent)
-        return found
+        lending = self._lending.get(parent)
+        if lending is None:
+            lending = self._lending[parent] = lendable(parent)
+        return lending
 
 
 class FairStrategy(StrEnum):

@@ -97,7 +97,7 @@ class ReservedQuota:
 
     def drawn(self, key: str) -> dict[FlavorResource, int]:
         """Returns what would be charged for reservations again if the workload under this key ended."""
-        found: dict[FlavorResource, int] = {}
+        amounts: dict[FlavorResource, int] = {}
         for at, sums in self._counted.get(key, {}).items():
             payer = self._payers.get(at)
             if payer is None or payer.reservation in self._lifted:
@@ -107,8 +107,8 @@ class ReservedQuota:
                 free = held.get(fr, 0) - used.get(fr, 0)
                 back = max(0, free + amount) - max(0, free)
                 if back:
-                    found[fr] = found.get(fr, 0) + back
-        return found
+                    amounts[fr] = amounts.get(fr, 0) + back
+        return amounts
 
     # ---- nodes
 
@@ -160,10 +160,10 @@ class ReservedQuota:
     # ---- charges
 
     def _held(self, at: tuple[str, str]) -> Sums:
-        found: Sums = {}
+        sums: Sums = {}
         for amounts in self._hosts.get(at, {}).values():
-            found = _sum(found, amounts, +1)
-        return found
+            sums = _sum(sums, amounts, +1)
+        return sums
 
     def _charge_at(self, at: tuple[str, str]) -> Sums:
         if at not in self._hosts:
@@ -253,7 +253,7 @@ def amounts_of(node: Node, queue: ClusterQueue, flavors: Mapping[str, Flavor]) -
     """Returns what a reserved node is charged to the queue: its allocatable resources, each in the first flavor that has it."""
     if HOSTNAME_LABEL not in node.labels:
         return {}
-    found: dict[FlavorResource, int] = {}
+    amounts: dict[FlavorResource, int] = {}
     for group in queue.groups:
         for quotas in group.flavors:
             flavor = flavors.get(quotas.flavor)
@@ -261,9 +261,9 @@ def amounts_of(node: Node, queue: ClusterQueue, flavors: Mapping[str, Flavor]) -
                 continue
             for resource in quotas.quotas:
                 if (amount := node.allocatable.get(resource, 0)) > 0:
-                    found[quotas.flavor, resource] = amount
+                    amounts[quotas.flavor, resource] = amount
             break
-    return found
+    return amounts
 
 
 def _has(flavor: Flavor, node: Node) -> bool:
@@ -284,7 +284,7 @@ def nodes_of(flavor: Flavor | None) -> object:
 
 def usage_by_host(admission: Admission) -> dict[str, Sums]:
     """Returns the quota that the admission uses on each host that its assignments name."""
-    found: dict[str, Sums] = {}
+    by_host: dict[str, Sums] = {}
     for got in admission.pod_sets:
         levels = () if got.assignment is None else got.assignment.levels
         if got.assignment is None or not got.count or not levels or levels[-1] != HOSTNAME_LABEL:
@@ -295,8 +295,8 @@ def usage_by_host(admission: Admission) -> dict[str, Sums]:
                 for resource, amount in got.usage.items()
             }
             host = domain.values[-1]
-            found[host] = _sum(found.get(host, _NOTHING), part, +1)
-    return {host: sums for host, sums in found.items() if sums}
+            by_host[host] = _sum(by_host.get(host, _NOTHING), part, +1)
+    return {host: sums for host, sums in by_host.items() if sums}
 
 
 def _sum(sums: Sums, other: Sums, sign: int) -> dict[FlavorResource, int]:

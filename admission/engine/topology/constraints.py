@@ -216,17 +216,17 @@ def _shaped(tree: Tree, constraints: tuple[LevelConstraint, ...]) -> dict[int, L
     """Returns the placement constraints by level, or why the level of a hard one is unknown or ambiguous, or a level is
     repeated. A soft constraint of another topology's level is ignored, as it would be if it could not be kept.
     """
-    found: dict[int, LevelConstraint] = {}
+    by_level: dict[int, LevelConstraint] = {}
     for constraint in constraints:
         level = resolve(constraint.level, tree.shape.levels)
         if isinstance(level, str) and not constraint.hard:
             continue
         if isinstance(level, str):
             return f"placement constraint: {level}"
-        if level in found:
-            return f"placement constraint: levels {found[level].level} and {constraint.level} are the same"
-        found[level] = constraint
-    return found
+        if level in by_level:
+            return f"placement constraint: levels {by_level[level].level} and {constraint.level} are the same"
+        by_level[level] = constraint
+    return by_level
 
 
 def _leader_wants(tree: Tree, group: Group, flavor: Flavor, options: PlacementOptions) -> Wants | None:

@@ -54,8 +54,8 @@ def count_in(amounts: Amounts, free: Mapping[int, Ints], columns: Mapping[str, i
         fit = whole if fit is None else np.minimum(fit, whole)
     if fit is None:
         return np.full(size, MOST, dtype=np.int64)
-    found: Ints = np.maximum(fit, 0)
-    return np.minimum(found, MOST, out=found)
+    counts: Ints = np.maximum(fit, 0)
+    return np.minimum(counts, MOST, out=counts)
 
 
 def rows_below(tree: Tree, level: int, slots: Sequence[int]) -> Bools:
@@ -74,11 +74,11 @@ def _inside(tree: Tree, within: Values) -> Bools:
     return rows_below(tree, level, [tree.levels[level].slots[within]])
 
 
-def _both(one: Bools | None, other: Bools | None) -> Bools | None:
+def _both(first: Bools | None, second: Bools | None) -> Bools | None:
     """Returns the intersection of two masks; None stands for all rows."""
-    if one is None or other is None:
-        return other if one is None else one
-    return one & other
+    if first is None or second is None:
+        return second if first is None else first
+    return first & second
 
 
 def _all(mask: Bools | None, size: int) -> Bools:
@@ -90,13 +90,13 @@ def free_amounts(tree: Tree, amounts: Amounts, *, simulate_empty: bool) -> dict[
 
     With `simulate_empty` the usage of admitted workloads counts as free.
     """
-    found: dict[int, Ints] = {}
+    free: dict[int, Ints] = {}
     for resource in amounts:
         column = tree.columns.index.get(resource)
         have = None if column is None else tree.free(column)
         if column is not None and have is not None:
-            found[column] = have + tree.used(column) if simulate_empty else have
-    return found
+            free[column] = have + tree.used(column) if simulate_empty else have
+    return free
 
 
 class Counter:
@@ -120,14 +120,14 @@ class Counter:
         if tree.rows is not tree.levels[-1]:
             numbers = _sum(numbers, tree.rows.parent, tree.levels[-1].size, None)
         numbers = _sliced(numbers, resolved, tree.depth - 1)
-        found = [numbers]
+        by_level = [numbers]
         for level in range(tree.depth - 2, -1, -1):
             inner = resolved.inner.get(level + 1)
             numbers = _sum(numbers, tree.levels[level + 1].parent, tree.levels[level].size, inner)
             numbers = _sliced(numbers, resolved, level)
-            found.append(numbers)
-        found.reverse()
-        return found
+            by_level.append(numbers)
+        by_level.reverse()
+        return by_level
 
     def rows(self) -> Numbers:
         """Returns the counts of the rows, before slices are considered."""
@@ -178,16 +178,16 @@ class Counter:
         Domains that hold all pods come first, the tightest first; ties break by value.
         """
         fit = self.holds()
-        found: dict[tuple[tuple[str, str], ...], int] = {}
+        labelled: dict[tuple[tuple[str, str], ...], int] = {}
         for row in np.flatnonzero(fit).tolist():
             node = self._tree.matcher.node(row)
             values = tuple(
                 (key, value) for key in keys if node is not None and (value := node.labels.get(key)) is not None
             )
             if len(values) == len(keys):
-                found[values] = found.get(values, 0) + int(fit[row])
+                labelled[values] = labelled.get(values, 0) + int(fit[row])
         count = self._resolved.count
-        return sorted(found.items(), key=lambda one: (one[1] < count, abs(one[1] - count), one[0]))
+        return sorted(labelled.items(), key=lambda place: (place[1] < count, abs(place[1] - count), place[0]))
 
     # ---- for the message of a failure
 

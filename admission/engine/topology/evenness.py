@@ -45,10 +45,10 @@ def solve(
         if bound < resolved.count:
             most = max(most, bound)
             continue
-        found, number = _even_in(tree, resolved, spread, fit, rows)
+        pods, number = _even_in(tree, resolved, spread, fit, rows)
         most = max(most, number)
         if number == resolved.count:
-            return found, most
+            return pods, most
     return None, most
 
 

@@ -157,21 +157,21 @@ class CapacityFigures:
 
 
 def _at(arrays: dict[int, Ints], column: int, size: int) -> Ints:
-    found = arrays.get(column)
-    if found is None:
-        found = arrays[column] = np.zeros(size, dtype=np.int64)
-    return found
+    sums = arrays.get(column)
+    if sums is None:
+        sums = arrays[column] = np.zeros(size, dtype=np.int64)
+    return sums
 
 
 def _by_cell(footprints: Iterable[Footprint], flavor: str) -> dict[int, list[tuple[Ints, Ints]]]:
     """Returns (rows, amounts) by column."""
-    found: dict[int, list[tuple[Ints, Ints]]] = {}
+    cells_of: dict[int, list[tuple[Ints, Ints]]] = {}
     for each in footprints:
         if (cells := each.get(flavor)) is not None:
             for column in np.unique(cells.columns).tolist():
                 mask = cells.columns == column
-                found.setdefault(column, []).append((cells.rows[mask], cells.amounts[mask]))
-    return found
+                cells_of.setdefault(column, []).append((cells.rows[mask], cells.amounts[mask]))
+    return cells_of
 
 
 def _summed(cells: Iterable[tuple[Ints, Ints]], size: int) -> Ints:
@@ -189,7 +189,7 @@ def _amounts(
 ) -> dict[str, dict[State, Ints]]:
     """Returns the amounts of each row, by resource and state."""
     tree, size, names = base.tree, base.tree.rows.size, capacity.columns.names
-    found: dict[str, dict[State, Ints]] = {}
+    amounts: dict[str, dict[State, Ints]] = {}
     for column in shown(capacity.columns, base.offered.keys() | base.unusable.keys()):
         nothing = np.zeros(size, dtype=np.int64)
         foreign = base.foreign.get(column, nothing)
@@ -197,13 +197,13 @@ def _amounts(
         used = np.maximum(tree.used(column) - spare, 0)
         rest = np.maximum(base.offered.get(column, nothing) - foreign - used - spare, 0)
         kept = np.minimum(rest, _summed(reserved.get(column, ()), size))
-        found[names[column]] = {
+        amounts[names[column]] = {
             State.FREE: rest - kept,
             State.USED: used,
             State.FOREIGN: foreign,
             State.HELD: spare + kept,
         }
-    return found
+    return amounts
 
 
 def shown(columns: Columns, offered: Iterable[int]) -> list[int]:

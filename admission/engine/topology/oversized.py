@@ -16,13 +16,13 @@ def oversized(trees: Sequence[Tree], pod_sets: Iterable[PodSet]) -> str:
     """
     if not all(tree.by_node for tree in trees) or not any(tree.rows.alive.any() for tree in trees):
         return ""
-    found: dict[str, int] = {}
+    largest: dict[str, int] = {}
     for pod_set in pod_sets:
         for resource, asked in pod_set.requests.items():
             if not resource.startswith(EXCLUSIVE_PREFIXES) and asked > max(_most(tree, resource) for tree in trees):
-                found[resource] = max(found.get(resource, 0), asked)
+                largest[resource] = max(largest.get(resource, 0), asked)
     parts = []
-    for resource, asked in sorted(found.items()):
+    for resource, asked in sorted(largest.items()):
         most = to_text(resource, max(_most(tree, resource) for tree in trees))
         parts.append(f"{resource}: {to_text(resource, asked)} asked, {most} at most on any host")
     return "; ".join(parts)

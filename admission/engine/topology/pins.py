@@ -43,20 +43,20 @@ def _domains(tree: Tree, pods: Ints) -> Iterator[DomainCount | None]:
             yield DomainCount((*tree.rows.paths[row][:-1], host), int(pods[row]))
 
 
-def beside_leader(tree: Tree, found: Found, rows: Numbers) -> tuple[Ints, Ints] | None:
+def beside_leader(tree: Tree, domains: Found, rows: Numbers) -> tuple[Ints, Ints] | None:
     """Returns the workers and the leader by row, given them by lowest domain; None if no row takes the leader.
 
     `rows` are the counts of the rows. The row of the leader's domain that loses the fewest workers takes it, the first by name.
     """
     holds, leader = rows.pod.copy(), np.zeros(tree.rows.size, dtype=np.int64)
-    for domain in found.ids[found.leaders > 0].tolist():
+    for domain in domains.ids[domains.leaders > 0].tolist():
         some = [row for row in tree.rows_of_domain(domain) if rows.leader is not None and rows.leader[row] > 0]
         if not some:
             return None
         row = min(some, key=lambda row: int(rows.pod[row] - rows.pod_l[row]))
         leader[row], holds[row] = 1, rows.pod_l[row]
-    workers = filled(tree, found.ids, found.pods, holds)
-    return (workers, leader) if int(workers.sum()) == int(found.pods.sum()) else None
+    workers = filled(tree, domains.ids, domains.pods, holds)
+    return (workers, leader) if int(workers.sum()) == int(domains.pods.sum()) else None
 
 
 def filled(tree: Tree, ids: Ints, pods: Ints, holds: Ints) -> Ints:
@@ -64,9 +64,9 @@ def filled(tree: Tree, ids: Ints, pods: Ints, holds: Ints) -> Ints:
 
     `holds` is the number of pods that fit into each row.
     """
-    found = np.zeros(tree.rows.size, dtype=np.int64)
+    pods_by_row = np.zeros(tree.rows.size, dtype=np.int64)
     for domain, left in zip(ids.tolist(), pods.tolist(), strict=True):
         for row in sorted(tree.rows_of_domain(domain), key=lambda row: -int(holds[row])):
-            found[row] = min(left, int(holds[row]))
-            left -= int(found[row])
-    return found
+            pods_by_row[row] = min(left, int(holds[row]))
+            left -= int(pods_by_row[row])
+    return pods_by_row

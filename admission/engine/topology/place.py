@@ -51,10 +51,10 @@ class Placer:
         return result
 
     def _beside(
-        self, placed: Sequence[Group], found: PlacementResult, others: Sequence[list[Group]], simulate_empty: bool
+        self, placed: Sequence[Group], first: PlacementResult, others: Sequence[list[Group]], simulate_empty: bool
     ) -> PlacementResult:
         """Returns the placement of all flavors, given that of the first one: each flavor sees the usage of those before it."""
-        results = [found]
+        results = [first]
         with self._steps.journal.trial():
             for groups in others:
                 names = results[-1].assignments
@@ -156,15 +156,15 @@ class Placer:
         certificates: dict[str, Certificate] = {}
         with self._steps.journal.trial() if len(groups) > 1 else nullcontext():
             for index, group in enumerate(groups):
-                found, certificate = self._steps.place_group(group, simulate_empty)
+                placed, certificate = self._steps.place_group(group, simulate_empty)
                 if certificate is not None:
                     certificates.update({member.pod_set.name: certificate for member in group.members})
-                if isinstance(found, NoPlacement):
-                    failures = {member.pod_set.name: found for member in group.members}
+                if isinstance(placed, NoPlacement):
+                    failures = {member.pod_set.name: placed for member in group.members}
                     return PlacementResult(assignments, failures, certificates)
-                assignments.update({request.pod_set.name: assignment for request, assignment in found})
+                assignments.update({request.pod_set.name: assignment for request, assignment in placed})
                 if index + 1 < len(groups):
-                    self._steps.assume(found)
+                    self._steps.assume(placed)
         return PlacementResult(assignments, {}, certificates)
 
 

@@ -64,9 +64,9 @@ class GroupPlacer:
         if any(self.capacity.placed.has_terms(request.facts) for request in requests):
             self.capacity.placed.watch()
 
-    def assume(self, found: Placed) -> None:
+    def assume(self, placed: Placed) -> None:
         """Charges these assignments, and count their pods for terms, until the open trial ends."""
-        for request, assignment in found:
+        for request, assignment in placed:
             vector = self.capacity.columns.vector(pod_amounts(request.pod_set))
             wants = wants_of(request.pod_set, self._flavors.get(request.flavor))
             for domain in assignment.domains:
@@ -91,27 +91,27 @@ class GroupPlacer:
         resolved = self.resolve(tree, group)
         if isinstance(resolved, NoPlacement):
             return resolved, None
-        found, certificate = self.proved(
+        placed, certificate = self.proved(
             tree, group, resolved if within is None else replace(resolved, within=within), simulate_empty
         )
-        if group.leader is None or isinstance(found, NoPlacement):
-            return found, certificate
-        result = PlacementResult({request.pod_set.name: assignment for request, assignment in found}, {})
+        if group.leader is None or isinstance(placed, NoPlacement):
+            return placed, certificate
+        result = PlacementResult({request.pod_set.name: assignment for request, assignment in placed}, {})
         if (key := self.broken_term(group.members, result)) is not None:
             return NoPlacement(f"required pod anti-affinity keeps leader and workers of the group apart by {key}"), None
-        return found, certificate
+        return placed, certificate
 
     def broken_term(self, members: Sequence[PlacementRequest], result: PlacementResult) -> str | None:
         """Returns the topology key of a pod term that the result violates between its own pods; None if there is none."""
         placed = self.capacity.placed
         if not any(placed.has_terms(member.facts) for member in members):
             return None
-        found = [
+        assignments = [
             (member, result.assignments[name])
             for member in members
             if (name := member.pod_set.name) in result.assignments
         ]
-        return broken(placed, self.capacity.trees[members[0].flavor], found)
+        return broken(placed, self.capacity.trees[members[0].flavor], assignments)
 
     def uneven_term(self, members: Sequence[PlacementRequest], result: PlacementResult, *, empty: bool) -> str | None:
         """Returns the topology key of a spread constraint that pods of several pod sets violate together, or None."""
@@ -147,10 +147,10 @@ class GroupPlacer:
             resolved = replace(resolved, kept=by_path(tree, workers))
         with self.journal.trial():
             self.assume(resized.kept)
-            found = self.search(tree, rest, resolved, simulate_empty=simulate_empty)
-        if isinstance(found, NoPlacement):
-            return found
-        return list(_merged(tree, [*resized.kept, *found]))
+            placed = self.search(tree, rest, resolved, simulate_empty=simulate_empty)
+        if isinstance(placed, NoPlacement):
+            return placed
+        return list(_merged(tree, [*resized.kept, *placed]))
 
     def tree(self, group: Group) -> Tree | NoPlacement:
         """Returns the tree of the group's flavor, or a failure if the flavor has none."""
@@ -188,16 +188,16 @@ class GroupPlacer:
             return self._proved(tree, group, resolved, simulate_empty)
         keys = " and ".join(dict.fromkeys(one.term.key for one in facts.even))
         if not evenness.is_plain(resolved):
-            found, certificate = self._proved(tree, group, resolved, simulate_empty)
-            if isinstance(found, NoPlacement):
-                return found, certificate
+            answer, certificate = self._proved(tree, group, resolved, simulate_empty)
+            if isinstance(answer, NoPlacement):
+                return answer, certificate
             key = evenness.broken(
-                placed, tree, resolved, dict(_by_name(found))[group.workers.pod_set.name], empty=simulate_empty
+                placed, tree, resolved, dict(_by_name(answer))[group.workers.pod_set.name], empty=simulate_empty
             )
             text = (
                 f"pods that are placed with a leader, in slices or by constraints lie less evenly by {key} than their"
             )
-            return (NoPlacement(f"{text} topologySpreadConstraints ask") if key else found), certificate
+            return (NoPlacement(f"{text} topologySpreadConstraints ask") if key else answer), certificate
         counter = Counter(tree, resolved, simulate_empty=simulate_empty)
         outcome, most = evenness.solve(placed, tree, resolved, counter, empty=simulate_empty)
         if outcome is not None:
@@ -222,9 +222,9 @@ class GroupPlacer:
             if holds < resolved.count:
                 break
             wants = replace(resolved.wants, selector=tuple(sorted({*resolved.wants.selector, *values})))
-            found, _ = self._even(tree, group, replace(resolved, wants=wants), simulate_empty)
-            if not isinstance(found, NoPlacement):
-                return found
+            placed, _ = self._even(tree, group, replace(resolved, wants=wants), simulate_empty)
+            if not isinstance(placed, NoPlacement):
+                return placed
         most, exclusions = max((holds for _, holds in places), default=0), counter.exclusions()
         fits = f"allows to fit at most {min(most, resolved.count)} out of {resolved.count} pod(s)"
         text = f"topology {quoted(resolved.topology)} {fits} {where}"
@@ -249,10 +249,10 @@ class GroupPlacer:
         return problem, solved.certificate
 
     def _beside_leader(
-        self, tree: Tree, group: Group, resolved: ResolvedRequest, found: Found, counter: Counter
+        self, tree: Tree, group: Group, resolved: ResolvedRequest, domains: Found, counter: Counter
     ) -> Placed | NoPlacement:
         """Returns the assignments of workers and leader with their hosts, in the lowest domains that were found."""
-        by_row = pins.beside_leader(tree, found, counter.rows())
+        by_row = pins.beside_leader(tree, domains, counter.rows())
         if by_row is None or group.leader is None:
             return NoPlacement(f"topology {quoted(resolved.topology)} has no host for the leader beside its workers")
         placed = list[tuple[PlacementRequest, Assignment]]()
@@ -267,10 +267,10 @@ class GroupPlacer:
         """Returns the assignment of the group's workers, given their number by row."""
         if not pins.names_hosts(tree):
             return list(_assigned(tree, Group(group.workers), evenness.in_domains(tree, pods)))
-        found = pins.on_hosts(tree, pods)
+        assignment = pins.on_hosts(tree, pods)
         where = f"topology {quoted(resolved.topology)}"
         text = f"{where} has a node without a hostname of its own, by which terms of pods are counted"
-        return NoPlacement(text) if found is None else [(group.workers, found)]
+        return NoPlacement(text) if assignment is None else [(group.workers, assignment)]
 
     def _solve(self, tree: Tree, resolved: ResolvedRequest, numbers: Sequence[Numbers]) -> Solved:
         """Solves with the algorithm for placement constraints, the exact algorithm, or Kueue's algorithm."""
@@ -287,8 +287,8 @@ def _required(tree: Tree, request: PlacementRequest) -> int | None:
     return None if topology is None or topology.required is None else tree.level_of(topology.required)
 
 
-def _by_name(found: Placed) -> Iterator[tuple[str, Assignment]]:
-    return ((request.pod_set.name, assignment) for request, assignment in found)
+def _by_name(placed: Placed) -> Iterator[tuple[str, Assignment]]:
+    return ((request.pod_set.name, assignment) for request, assignment in placed)
 
 
 def _merged(tree: Tree, placed: Placed) -> Iterator[tuple[PlacementRequest, Assignment]]:
@@ -301,10 +301,10 @@ def _merged(tree: Tree, placed: Placed) -> Iterator[tuple[PlacementRequest, Assi
         yield requests[name], merged(tree, *some)
 
 
-def _assigned(tree: Tree, group: Group, found: Found) -> Iterator[tuple[PlacementRequest, Assignment]]:
-    yield group.workers, _assignment(tree, found.ids, found.pods)
+def _assigned(tree: Tree, group: Group, domains: Found) -> Iterator[tuple[PlacementRequest, Assignment]]:
+    yield group.workers, _assignment(tree, domains.ids, domains.pods)
     if group.leader is not None:
-        yield group.leader, _assignment(tree, found.ids, found.leaders)
+        yield group.leader, _assignment(tree, domains.ids, domains.leaders)
 
 
 def _assignment(tree: Tree, ids: Ints, counts: Ints) -> Assignment:

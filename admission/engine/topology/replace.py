@@ -89,8 +89,8 @@ class Replacer:
             return first
         others = [request for request in requests if request not in short]
         for order in islice(permutations(short), 1, _ORDERS):
-            if (found := self._in_order([*order, *others], rests, nodes, alive)).fits:
-                return found
+            if (result := self._in_order([*order, *others], rests, nodes, alive)).fits:
+                return result
         together = self._together(requests, rests, alive)
         return first if together is None else together
 
@@ -192,27 +192,27 @@ class Replacer:
             level = tree.shape.levels[resolved.level]
             return NoPlacement(f"nodes were relabelled, and no domain of level {level} has most of the pods that stay")
         if len(nodes) > 1 and not resolved.shaped:
-            found = self._complete_slices(tree, request, resolved, known, others, lost)
+            assignment = self._complete_slices(tree, request, resolved, known, others, lost)
         else:
             narrowed = _narrowed(tree, resolved, known, others)
-            found = self._found(
+            assignment = self._found(
                 tree, request, replace(narrowed, kept=by_path(tree, known)) if resolved.shaped else narrowed
             )
-        if isinstance(found, NoPlacement):
-            return found
-        if total(found) < lost:
+        if isinstance(assignment, NoPlacement):
+            return assignment
+        if total(assignment) < lost:
             which = f"node: {next(iter(nodes))}" if len(nodes) == 1 else f"nodes: {', '.join(sorted(nodes))}"
-            return NoPlacement(f"cannot find replacement assignment for unhealthy {which}", total(found), lost)
-        whole = merged(tree, known, found)
+            return NoPlacement(f"cannot find replacement assignment for unhealthy {which}", total(assignment), lost)
+        whole = merged(tree, known, assignment)
         return Assignment(whole.levels, (*whole.domains, *away))
 
     def _found(self, tree: Tree, request: PlacementRequest, resolved: ResolvedRequest) -> Assignment | NoPlacement:
         """Returns an assignment for the pods of `resolved`, charged until the open trial ends, or the failure."""
-        found = self._steps.search(tree, Group(replace(request, count=resolved.count)), resolved)
-        if isinstance(found, NoPlacement):
-            return found
-        self._steps.assume(found)
-        ((_, new),) = found
+        placed = self._steps.search(tree, Group(replace(request, count=resolved.count)), resolved)
+        if isinstance(placed, NoPlacement):
+            return placed
+        self._steps.assume(placed)
+        ((_, new),) = placed
         return new
 
     def _complete_slices(
@@ -237,17 +237,17 @@ class Replacer:
                 if missing > left:
                     return new
                 part = replace(resolved, count=missing, within=path, layers=inner, inner={})
-                found = self._found(tree, request, part)
-                if isinstance(found, NoPlacement):
-                    return found
-                new, left = merged(tree, new, found), left - total(found)
-                if total(found) < missing:
+                assignment = self._found(tree, request, part)
+                if isinstance(assignment, NoPlacement):
+                    return assignment
+                new, left = merged(tree, new, assignment), left - total(assignment)
+                if total(assignment) < missing:
                     return new
         if not left:
             return new
         whole = replace(_narrowed(tree, replace(resolved, count=left), rest, others), count=left)
-        found = self._found(tree, request, whole)
-        return found if isinstance(found, NoPlacement) else merged(tree, new, found)
+        assignment = self._found(tree, request, whole)
+        return assignment if isinstance(assignment, NoPlacement) else merged(tree, new, assignment)
 
 
 def _split_by_tree(tree: Tree, rest: Assignment, alive: Container[str]) -> tuple[Assignment, tuple[DomainCount, ...]]:

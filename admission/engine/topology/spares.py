@@ -190,7 +190,7 @@ def _choices(option: _Option, number: int, taken: frozenset[str]) -> Iterator[tu
 
 def _beside(requests: Sequence[PlacementRequest], tried: _Tried, limited: bool) -> list[PlacementRequest]:
     left_out = {host for _, hosts in tried.values() for host in hosts}
-    found = []
+    requests_beside = []
     for request in requests:
         changed = on_hosts(request, "NotIn", left_out)
         if (own := tried.get(request.pod_set.name)) is not None:
@@ -200,8 +200,8 @@ def _beside(requests: Sequence[PlacementRequest], tried: _Tried, limited: bool) 
             if limited:
                 most = min(option.most, most or option.most)
             changed = replace(changed, pod_set=pod_set, most_per_host=most)
-        found.append(changed)
-    return found
+        requests_beside.append(changed)
+    return requests_beside
 
 
 def _options(steps: GroupPlacer, request: PlacementRequest, simulate_empty: bool) -> Iterator[_Option]:
@@ -274,7 +274,7 @@ def _tightest(good: Bools, pods: Ints, label: Ints) -> list[int]:
     return order
 
 
-def _too_few(request: PlacementRequest, found: Assignment, assignment: Assignment) -> NoPlacement:
+def _too_few(request: PlacementRequest, spare_hosts: Assignment, assignment: Assignment) -> NoPlacement:
     wanted, each = request.spare_hosts, max(domain.count for domain in assignment.domains)
     topology = request.pod_set.topology
     where = (
@@ -283,7 +283,7 @@ def _too_few(request: PlacementRequest, found: Assignment, assignment: Assignmen
         else "on the nodes of their flavor"
     )
     text = (
-        f"beside the pods of pod set {request.pod_set.name} there are {len(found.domains)} of {wanted} spare host(s), "
+        f"beside the pods of pod set {request.pod_set.name} there are {len(spare_hosts.domains)} of {wanted} spare host(s), "
         f"each with room for {each} pod(s), {where}"
     )
-    return NoPlacement(text, len(found.domains), wanted)
+    return NoPlacement(text, len(spare_hosts.domains), wanted)

@@ -82,13 +82,13 @@ class Columns:
 
     def vector(self, amounts: Amounts) -> Vector:
         """Returns the amounts by column, capped so that sums cannot overflow."""
-        columns, found = self.index, []
+        columns, amounts_by_column = self.index, []
         for name, amount in amounts.items():
             column = columns.get(name)
             if column is None:
                 column = self.of(name)
-            found.append((column, amount if -LIMIT <= amount <= LIMIT else max(-LIMIT, min(amount, LIMIT))))
-        return tuple(found)
+            amounts_by_column.append((column, amount if -LIMIT <= amount <= LIMIT else max(-LIMIT, min(amount, LIMIT))))
+        return tuple(amounts_by_column)
 
 
 def times(vector: Vector, count: int) -> Vector:

@@ -139,9 +139,9 @@ class Allocations:
                 slot = (workload.key, got.name, values)
                 yield (got.name, values), EntryUsage(slot, flavor, levels, vector, count, by_node, wants, facts)
 
-    def flavor_of(self, got: PodSetAdmission) -> str:
+    def flavor_of(self, pod_set: PodSetAdmission) -> str:
         """Returns the flavor whose tree the pod set is placed on."""
-        names = sorted(set(got.flavors.values()))
+        names = sorted(set(pod_set.flavors.values()))
         return next((name for name in names if name in self._capacity.trees), names[0] if names else "")
 
     # ---- the pods that terms count (PodSource)
@@ -340,7 +340,7 @@ class Allocations:
         allocation = None if pod.workload is None else self.by_workload.get(pod.workload)
         if allocation is None:
             return None
-        found: Slot | None = None
+        first: Slot | None = None
         for got in allocation.admission.pod_sets:
             if got.assignment is None or pod.pod_set not in (None, got.name):
                 continue
@@ -350,8 +350,8 @@ class Allocations:
                 slot = (allocation.workload.key, got.name, values)
                 if len(entry.covered) < entry.count:
                     return slot
-                found = found or slot
-        return found
+                first = first or slot
+        return first
 
     # ---- nodes
 

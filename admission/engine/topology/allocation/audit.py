@@ -56,8 +56,8 @@ def _named(key: object) -> str:
 
 
 def _there(allocations: Allocations, keys: Iterable[str]) -> Iterator[Allocation]:
-    found = map(allocations.by_workload.get, keys)
-    return (allocation for allocation in found if allocation is not None)
+    allocations_there = map(allocations.by_workload.get, keys)
+    return (allocation for allocation in allocations_there if allocation is not None)
 
 
 def _charged(allocations: Allocations, capacity: Capacity, entry: EntryUsage) -> Iterator[tuple[Spot, Vector]]:
@@ -82,14 +82,14 @@ def _wrong_foreign(allocations: Allocations, capacity: Capacity) -> Iterator[lis
                     charged[column] = charged.get(column, 0) + amount
             yield []
         for names in parts(sorted(wanted.keys() | capacity.nodes.keys()), PART):
-            found = []
+            wrong = []
             for name in names:
                 record = capacity.nodes.get(name)
                 have = record.foreign if record is not None else {}
                 want = {column: amount for column, amount in wanted.get(name, {}).items() if amount}
                 if want != have and name not in touched.nodes:
-                    found.append(f"foreign pods on node {name} take {have} by its record, but should be {want}")
-            yield found
+                    wrong.append(f"foreign pods on node {name} take {have} by its record, but should be {want}")
+            yield wrong
 
 
 def _as_foreign(allocations: Allocations, capacity: Capacity, pod: BoundPod, entry: EntryUsage | None) -> Vector:
@@ -102,13 +102,13 @@ def _wrong_cover(allocations: Allocations) -> Iterator[list[str]]:
     for keys in parts(list(allocations.by_workload), PART):
         yield [text for allocation in _there(allocations, keys) for text in _wrongly_covered(allocations, allocation)]
     for pods in parts(list(allocations.pods), PART):
-        found = []
+        wrong = []
         for pod in (pod for key in pods if (pod := allocations.pods.get(key)) is not None):
             wanted = None if pod.key in allocations.slot_of else allocations.slot_for(pod)
             share_there = None if wanted is None else allocations.entry_of(wanted)
             if share_there is not None and len(share_there.covered) < share_there.count:
-                found.append(f"pod {pod.key} is foreign though its workload's admission has capacity for it")
-        yield found
+                wrong.append(f"pod {pod.key} is foreign though its workload's admission has capacity for it")
+        yield wrong
 
 
 def _wrongly_covered(allocations: Allocations, allocation: Allocation) -> Iterator[str]:
@@ -125,11 +125,11 @@ def _wrongly_covered(allocations: Allocations, allocation: Allocation) -> Iterat
 
 def _wrong_slots(allocations: Allocations, capacity: Capacity) -> Iterator[list[str]]:
     for pods in parts(list(allocations.slot_of), PART):
-        found = []
+        wrong = []
         for pod, slot in ((pod, slot) for pod in pods if (slot := allocations.slot_of.get(pod)) is not None):
             entry_of = allocations.entry_of(slot)
             if entry_of is None or pod not in entry_of.covered:
-                found.append(f"pod {pod} is covered by an admission that does not count it")
+                wrong.append(f"pod {pod} is covered by an admission that does not count it")
             elif capacity.domain_of(allocations.pods[pod].node, entry_of.levels) != entry_of.values:
-                found.append(f"pod {pod} is covered outside its domain")
-        yield found
+                wrong.append(f"pod {pod} is covered outside its domain")
+        yield wrong

@@ -36,12 +36,12 @@ Footprint = Mapping[str, SparseAmounts]
 
 def footprint(capacity: Capacity, taken: Iterable[tuple[Spot, Vector]]) -> Footprint:
     """Returns the footprint of the amounts charged on these spots, in every tree that contains a spot."""
-    found: dict[str, list[tuple[int, int, int]]] = {}
+    by_flavor: dict[str, list[tuple[int, int, int]]] = {}
     for spot, vector in taken:
         for flavor in capacity.trees:
             if (row := capacity.row(flavor, spot)) is not None:
-                found.setdefault(flavor, []).extend((column, row, amount) for column, amount in vector)
-    return {flavor: _sparse(entries) for flavor, entries in found.items()}
+                by_flavor.setdefault(flavor, []).extend((column, row, amount) for column, amount in vector)
+    return {flavor: _sparse(entries) for flavor, entries in by_flavor.items()}
 
 
 def _sparse(entries: Sequence[tuple[int, int, int]]) -> SparseAmounts:

@@ -74,9 +74,9 @@ class PlacementCheck:
     """A placement of one workload, reduced to rows and amounts, so that its fit can be checked again quickly."""
 
     def __init__(
-        self, capacity: Capacity, requests: Sequence[PlacementRequest], found: Mapping[str, Assignment]
+        self, capacity: Capacity, requests: Sequence[PlacementRequest], assignments: Mapping[str, Assignment]
     ) -> None:
-        self._tree, self._needs = _needs(capacity, requests, found)
+        self._tree, self._needs = _needs(capacity, requests, assignments)
 
     def holds(self) -> bool:
         """Reports whether the placement certainly fits now.
@@ -93,7 +93,7 @@ class PlacementCheck:
 
 
 def _needs(
-    capacity: Capacity, requests: Sequence[PlacementRequest], found: Mapping[str, Assignment]
+    capacity: Capacity, requests: Sequence[PlacementRequest], assignments: Mapping[str, Assignment]
 ) -> tuple[Tree | None, dict[int, tuple[Ints, Ints]]]:
     flavors = {request.flavor for request in requests}
     tree = capacity.trees.get(next(iter(flavors))) if len(flavors) == 1 else None
@@ -104,7 +104,7 @@ def _needs(
     needs: dict[int, dict[int, int]] = {}
     for request in requests:
         vector = capacity.columns.vector(pod_amounts(request.pod_set))
-        for domain in found[request.pod_set.name].domains:
+        for domain in assignments[request.pod_set.name].domains:
             row = tree.domain_row(domain.values)
             if row is None:
                 return None, {}

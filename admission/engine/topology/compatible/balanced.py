@@ -136,15 +136,15 @@ class Balance:
     def _better(self, best: SiblingSet | None, slots: list[int]) -> SiblingSet | None:
         resolved = self._resolved
         domains = self._cloner(resolved.level, slots)
-        found = self._greedy(_children(domains) if resolved.level < resolved.slice_level else domains)
-        if not found.fits or not found.count:
+        siblings = self._greedy(_children(domains) if resolved.level < resolved.slice_level else domains)
+        if not siblings.fits or not siblings.count:
             return best
-        share = _least(resolved.need // found.count, _beside(found.last_leader), _slices(found.last))
+        share = _least(resolved.need // siblings.count, _beside(siblings.last_leader), _slices(siblings.last))
         floor = best.share if best else 0
         if share < floor:
             return best
         count = self._pruned(domains, share)
-        with_leader = min(share, found.last.slice_l) if resolved.leaders and found.last else share
+        with_leader = min(share, siblings.last.slice_l) if resolved.leaders and siblings.last else share
         if count is None and with_leader < share:
             if with_leader <= 0 or with_leader < floor:
                 return best
@@ -179,8 +179,8 @@ class Balance:
         for domain in domains:
             self._roll_up(domain, self._resolved.level)
             self._test(domain, share)
-        found = self._greedy(domains)
-        return found.count if found.fits else None
+        siblings = self._greedy(domains)
+        return siblings.count if siblings.fits else None
 
     def _test(self, domain: PickedDomain, share: int) -> None:
         if domain.slice < share:

@@ -86,8 +86,8 @@ def take(field: CandidateSet, need: int, *, least: bool) -> Selection | int:
     if not least:
         allowed = np.ones(len(field), dtype=np.bool_)
         allowed[index[:last]] = False
-        found = tightest(field, rest, allowed)
-        final = final if found is None else found
+        tight = tightest(field, rest, allowed)
+        final = final if tight is None else tight
     chosen = np.append(index[:last], final)
     return Selection(field.ids[chosen], np.append(slices[:last], rest))
 

@@ -90,9 +90,9 @@ class Search:
     def run(self) -> Outcome:
         """Returns the lowest domains with their pods, or the failure."""
         if self._resolved.balanced and self._resolved.need > 0:
-            found = self._balanced()
-            if found is not None:
-                return found
+            balanced = self._balanced()
+            if balanced is not None:
+                return balanced
         if self._plain:
             chosen = self._find_plain(self._resolved.level)
             return self._descend_plain(chosen) if isinstance(chosen, Chosen) else chosen
@@ -216,8 +216,8 @@ class Search:
         if self._profile.by_affinity:
             for index, domain in enumerate(domains):
                 if _holds(domain, resolved.need, resolved.leaders):
-                    found = self._profile.tightest(domains[index:], resolved.need, resolved.leaders, slices=True)
-                    return Picked(level, [found])
+                    tightest = self._profile.tightest(domains[index:], resolved.need, resolved.leaders, slices=True)
+                    return Picked(level, [tightest])
         return NoFit(level, domains[0].slice, resolved.need)
 
     def _several(self, level: int, domains: list[PickedDomain]) -> Picked | NoFit:
@@ -295,9 +295,9 @@ class Search:
         start = balanced.Balance(self._tree, self._resolved, self._numbers, self._profile, self._clones).find()
         if start is None:
             return None
-        found = self._descend(Picked(start.level, start.domains), is_balanced=True)
-        whole = int(found.pods.sum()) >= self._resolved.need * self._resolved.slice_size
-        return found if whole else None
+        placed = self._descend(Picked(start.level, start.domains), is_balanced=True)
+        whole = int(placed.pods.sum()) >= self._resolved.need * self._resolved.slice_size
+        return placed if whole else None
 
     def _clones(self, level: int, slots: Iterable[int]) -> list[PickedDomain]:
         """Returns copies of domains with their subtrees."""

@@ -65,11 +65,11 @@ class CapacityView:
     def chain(self, place: DomainRef) -> list[DomainRef]:
         """Returns the domain and all domains that contain it, from the innermost to the whole tree."""
         level, slot = place
-        found = []
+        domains = []
         while level >= 0:
-            found.append((level, slot))
+            domains.append((level, slot))
             slot, level = int(self.tree.levels[level].parent[slot]), level - 1
-        return [*found, EVERYWHERE]
+        return [*domains, EVERYWHERE]
 
     def around(self, level: int, choice: Sequence[int]) -> DomainRef:
         """Returns the smallest domain that contains all chosen slots of the level."""
@@ -90,8 +90,8 @@ class CapacityView:
     def _below(self, place: DomainRef) -> list[int]:
         level, slot = place
         if level < 0:
-            found: list[int] = self.tree.rows.ids().tolist()
-            return found
+            row_ids: list[int] = self.tree.rows.ids().tolist()
+            return row_ids
         slots = [slot]
         chain = self.tree.levels[level:] if self.tree.shape.hidden_nodes else self.tree.levels[level:-1]
         for depth in chain:
@@ -100,13 +100,13 @@ class CapacityView:
 
     def row(self, row: int) -> LimitRow:
         """Returns the row's free amounts, its path of slots, and the items that may use it."""
-        found = self._row.get(row)
-        if found is None:
+        row_limits = self._row.get(row)
+        if row_limits is None:
             lists = self._read()
             free = tuple([column[row] for column in lists.free])
             allowed = tuple([may is None or may[row] for may in lists.may])
-            found = self._row[row] = LimitRow(free, self._path(row), allowed)
-        return found
+            row_limits = self._row[row] = LimitRow(free, self._path(row), allowed)
+        return row_limits
 
     def _read(self) -> _Lists:
         """Returns the arrays as lists, which are faster to read cell by cell."""
@@ -177,12 +177,12 @@ def free_of(tree: Tree, names: Iterable[str], simulate_empty: bool) -> list[Ints
 
     With `simulate_empty` the usage of admitted workloads counts as free.
     """
-    found: list[Ints] = []
+    arrays: list[Ints] = []
     for name in names:
         column = tree.columns.index.get(name)
         free = None if column is None else tree.free(column)
         if column is None or free is None:
-            found.append(np.zeros(tree.rows.size, dtype=np.int64))
+            arrays.append(np.zeros(tree.rows.size, dtype=np.int64))
         else:
-            found.append(np.maximum(free + tree.used(column) if simulate_empty else free, 0))
-    return found
+            arrays.append(np.maximum(free + tree.used(column) if simulate_empty else free, 0))
+    return arrays

@@ -36,7 +36,7 @@ class PlacementSteps(Protocol):
     def resolve(self, tree: Tree, group: Group) -> ResolvedRequest | NoPlacement:
         """Returns the group's request with level names resolved, or why the request is invalid."""
 
-    def assume(self, found: Placed) -> None:
+    def assume(self, placed: Placed) -> None:
         """Charges these assignments until the open trial ends."""
 
     def place_group(
@@ -56,14 +56,14 @@ def single(group: Group) -> tuple[Group, ...]:
     Each gets the representative's level, and keeps its own slices and placement constraints.
     """
     leading = group.workers.pod_set.topology or NOTHING
-    found = []
+    groups = []
     for member in sorted(group.members, key=lambda member: -member.count):
         own = member.pod_set.topology or NOTHING
         topology = replace(leading, slices=own.slices, constraints=own.constraints, group=None)
-        found.append(
+        groups.append(
             Group(replace(member, pod_set=replace(member.pod_set, topology=topology), implied=group.workers.implied))
         )
-    return tuple(found)
+    return tuple(groups)
 
 
 def place(
@@ -83,11 +83,11 @@ def place(
     best: NoPlacement | None = None
     within = within or _present_domain(tree, group, requests[0])
     for path in (within,) if within is not None else _domains(tree, requests, simulate_empty):
-        found = _inside(steps, members, path, simulate_empty)
-        if not isinstance(found, NoPlacement):
-            return found
-        if best is None or found.fits > best.fits:
-            best = found
+        placed = _inside(steps, members, path, simulate_empty)
+        if not isinstance(placed, NoPlacement):
+            return placed
+        if best is None or placed.fits > best.fits:
+            best = placed
     return best or _alone(steps, tree, list(zip(members, requests, strict=True)), simulate_empty)
 
 
@@ -96,9 +96,9 @@ def _alone(
 ) -> NoPlacement:
     """Returns why no domain was tried: either no domain holds one of the members, or no domain holds all of them."""
     for member, resolved in members:
-        found, _ = steps.proved(tree, member, resolved, simulate_empty)
-        if isinstance(found, NoPlacement):
-            return found
+        failure, _ = steps.proved(tree, member, resolved, simulate_empty)
+        if isinstance(failure, NoPlacement):
+            return failure
     resolved = members[0][1]
     return NoPlacement(
         f'topology "{resolved.topology}" has no domain at level {tree.shape.levels[resolved.level]} '
@@ -126,8 +126,8 @@ def _fitting(tree: Tree, level: int, rows: Sequence[tuple[Ints, int]]) -> list[i
         good &= slices >= need
     slots = np.flatnonzero(good)
     order = np.lexsort((tree.levels[level].label[slots], rows[0][0][slots]))
-    found: list[int] = slots[order].tolist()
-    return found
+    domains: list[int] = slots[order].tolist()
+    return domains
 
 
 def _inside(
@@ -140,11 +140,11 @@ def _inside(
     placed: list[tuple[PlacementRequest, Assignment]] = []
     with steps.journal.trial():
         for member in members:
-            found, _ = steps.place_group(member, simulate_empty, path)
-            if isinstance(found, NoPlacement):
-                return found
-            steps.assume(found)
-            placed.extend(found)
+            answer, _ = steps.place_group(member, simulate_empty, path)
+            if isinstance(answer, NoPlacement):
+                return answer
+            steps.assume(answer)
+            placed.extend(answer)
     return placed
 
 

@@ -52,7 +52,7 @@ class DomainSearch:
         self._separated: dict[tuple[int, int], bool] = {}
         self._single = [group_item for group_item in problem.group_items if numbers[group_item.index] == 1]
         several = [group_item for group_item in problem.group_items if numbers[group_item.index] != 1]
-        self._several = sorted(several, key=lambda one: (numbers[one.index] == ANY, -one.need, one.index))
+        self._several = sorted(several, key=lambda item: (numbers[item.index] == ANY, -item.need, item.index))
         self._exchangeable = problem.single_level and not several
         self.open = False
 
@@ -207,9 +207,9 @@ class DomainSearch:
                     return True
         return False
 
-    def _incompatible(self, one: int, other: int) -> bool:
+    def _incompatible(self, item: int, another: int) -> bool:
         """Reports whether it is proved that the two items can share no domain, even without other items."""
-        pair = (min(one, other), max(one, other))
+        pair = (min(item, another), max(item, another))
         if pair not in self._separated:
             first, second = (self._problem.group_items[index] for index in pair)
             both = [slot for slot in first.domains if slot in second.domains]

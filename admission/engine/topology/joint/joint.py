@@ -131,11 +131,11 @@ class _JointSearch:
             if self._best is None:
                 return self._none(proved=refuted and not self._kept)
         bound = self._improved(least)
-        cost, found = self._best
+        cost, answer_so_far = self._best
         groups = [group for group, _ in self._move]
         proof = Proof.OPTIMAL if cost <= bound else Proof.FEASIBLE
-        answer = _answer(groups, found, Certificate(proof, (cost,), (min(bound, cost),), self._budget.used))
-        return replace(answer, assignments={**self._kept, **found})
+        answer = _answer(groups, answer_so_far, Certificate(proof, (cost,), (min(bound, cost),), self._budget.used))
+        return replace(answer, assignments={**self._kept, **answer_so_far})
 
     def _improved(self, least: Sequence[int]) -> int:
         """Searches for answers with fewer domains than the best. Returns a proved lower bound of the number of domains."""
@@ -155,15 +155,17 @@ class _JointSearch:
         for group_items in (order, order[::-1]):
             if self._best is None or self._best[0] <= bound:
                 return
-            found = _placed(self._steps, [(group_item.group, None) for group_item in group_items], self._simulate_empty)
-            if found is not None:
-                self._keep(found)
+            placed = _placed(
+                self._steps, [(group_item.group, None) for group_item in group_items], self._simulate_empty
+            )
+            if placed is not None:
+                self._keep(placed)
 
-    def _keep(self, found: Found) -> None:
+    def _keep(self, answer: Found) -> None:
         """Keeps the answer if it opens fewer domains than the best so far."""
-        cost = sum(_opened(self._tree, group, members, found) for group, members in self._move)
+        cost = sum(_opened(self._tree, group, members, answer) for group, members in self._move)
         if self._best is None or cost < self._best[0]:
-            self._best = cost, found
+            self._best = cost, answer
 
     def _refuted(self, total: int, least: Sequence[int]) -> bool:
         """Reports whether it is proved that no answer opens exactly `total` domains. A found answer is kept and ends the
@@ -199,32 +201,32 @@ class _JointSearch:
     # ---- answers
 
     def _accept(self, chosen: Sequence[Chosen], numbers: Mapping[int, int]) -> bool | None:
-        found = self._by_steps(chosen, numbers)
-        if found is None:
+        placed = self._by_steps(chosen, numbers)
+        if placed is None:
             packed = self._by_packing(chosen)
             if isinstance(packed, NoPacking):
                 return False if packed is NoPacking.PROVED else None
             if self._tree.shape.hidden_nodes or any(group_item.own_rules for group_item in self._group_items):
                 return None
-            found = packed
-        self._keep(found)
+            placed = packed
+        self._keep(placed)
         return True
 
     def _by_steps(self, chosen: Sequence[Chosen], numbers: Mapping[int, int]) -> Found | None:
         """Places the groups inside the chosen domains with the steps of place_group.py: in the order of the search, then of the
         request.
         """
-        orders = [list(chosen), sorted(chosen, key=lambda one: one[0].index)]
+        orders = [list(chosen), sorted(chosen, key=lambda pair: pair[0].index)]
         for order in orders[: 1 if orders[0] == orders[1] else 2]:
-            found = _placed(
+            placed = _placed(
                 self._steps, [(p.group, self._within(p, c, numbers)) for p, c in order], self._simulate_empty
             )
-            if found is not None and all(
+            if placed is not None and all(
                 numbers[group_item.index] == ANY
-                or _opened(self._tree, *self._move[group_item.index], found) <= numbers[group_item.index]
+                or _opened(self._tree, *self._move[group_item.index], placed) <= numbers[group_item.index]
                 for group_item in self._group_items
             ):
-                return found
+                return placed
         return None
 
     def _within(self, group_item: GroupItem, choice: Sequence[int], numbers: Mapping[int, int]) -> Values | None:
@@ -249,11 +251,11 @@ class _JointSearch:
 
     def _separate(self, chosen: Sequence[Chosen]) -> dict[DomainRef, list[Chosen]]:
         places = [self._problem.capacity_view.around(group_item.level, choice) for group_item, choice in chosen]
-        found: dict[DomainRef, list[Chosen]] = {}
+        by_domain: dict[DomainRef, list[Chosen]] = {}
         for one, place in zip(chosen, places, strict=True):
             widest = [around for around in self._problem.capacity_view.chain(place) if around in places][-1]
-            found.setdefault(widest, []).append(one)
-        return found
+            by_domain.setdefault(widest, []).append(one)
+        return by_domain
 
     def _assignment(self, pods: Mapping[int, int]) -> Assignment:
         tree = self._tree
@@ -271,9 +273,9 @@ class _JointSearch:
         return PlacementResult(greedy.assignments, failures)
 
 
-def _answer(groups: Sequence[Group], found: Found, certificate: Certificate) -> PlacementResult:
+def _answer(groups: Sequence[Group], answer: Found, certificate: Certificate) -> PlacementResult:
     certificate = replace(certificate, claim=Proven.DOMAINS)
-    return PlacementResult(found, {}, {m.pod_set.name: certificate for group in groups for m in group.members})
+    return PlacementResult(answer, {}, {m.pod_set.name: certificate for group in groups for m in group.members})
 
 
 def _placed(steps: JointSteps, order: Sequence[tuple[Group, Values | None]], simulate_empty: bool) -> Found | None:
@@ -281,11 +283,11 @@ def _placed(steps: JointSteps, order: Sequence[tuple[Group, Values | None]], sim
     assignments: dict[str, Assignment] = {}
     with steps.journal.trial():
         for group, within in order:
-            found, _ = steps.place_group(group, simulate_empty, within)
-            if isinstance(found, NoPlacement):
+            placed, _ = steps.place_group(group, simulate_empty, within)
+            if isinstance(placed, NoPlacement):
                 return None
-            steps.assume(found)
-            assignments.update({request.pod_set.name: assignment for request, assignment in found})
+            steps.assume(placed)
+            assignments.update({request.pod_set.name: assignment for request, assignment in placed})
     return assignments
 
 
@@ -320,12 +322,12 @@ def _leading_first(group: Group) -> list[str]:
     return [member.pod_set.name for member in group.members]
 
 
-def _opened(tree: Tree, group: Group, members: Sequence[Member], found: Found) -> int:
+def _opened(tree: Tree, group: Group, members: Sequence[Member], answer: Found) -> int:
     """Returns the number of domains that the group uses at its requested level (1 if the level is required)."""
     resolved = members[0].resolved
     if resolved.required:
         return 1
-    values = {domain.values for member in group.members for domain in found[member.pod_set.name].domains}
+    values = {domain.values for member in group.members for domain in answer[member.pod_set.name].domains}
     return len(
         values if resolved.level == tree.depth - 1 else {path_of(tree, one)[: resolved.level + 1] for one in values}
     )

@@ -63,15 +63,15 @@ def pack(rows: Sequence[LimitRow], items: Sequence[PackingItem], budget: NodeBud
         for members in alike.values()
     ]
     firsts = [members[0] for members in alike.values()]
-    found = _packed(
+    counts = _packed(
         [LimitRow(row.free, row.path, tuple([row.allowed[m] for m in firsts])) for row in rows], merged, budget
     )
-    return found if isinstance(found, NoPacking) else _separated(found, list(alike.values()), items)
+    return counts if isinstance(counts, NoPacking) else _separated(counts, list(alike.values()), items)
 
 
 def _separated(counts: Counts, alike: Sequence[Sequence[int]], items: Sequence[PackingItem]) -> Counts:
     missing = [item.count for item in items]
-    found: Counts = []
+    separated: Counts = []
     for merged in counts:
         pattern = [0] * len(items)
         for pods, members in zip(merged, alike, strict=True):
@@ -79,8 +79,8 @@ def _separated(counts: Counts, alike: Sequence[Sequence[int]], items: Sequence[P
                 pattern[m] = min(pods, missing[m])
                 missing[m] -= pattern[m]
                 pods -= pattern[m]
-        found.append(tuple(pattern))
-    return found
+        separated.append(tuple(pattern))
+    return separated
 
 
 def _packed(rows: Sequence[LimitRow], items: Sequence[PackingItem], budget: NodeBudget) -> Counts | NoPacking:
@@ -88,11 +88,11 @@ def _packed(rows: Sequence[LimitRow], items: Sequence[PackingItem], budget: Node
     useful = [index for index, some in enumerate(fits) if any(some)]
     if not any(item.layers for item in items):
         useful.sort(key=lambda index: (sum(rows[index].allowed), rows[index].free, rows[index].allowed))
-    found = _Packer([rows[index] for index in useful], [fits[index] for index in useful], items, budget).run()
-    if isinstance(found, NoPacking):
-        return found
+    packed = _Packer([rows[index] for index in useful], [fits[index] for index in useful], items, budget).run()
+    if isinstance(packed, NoPacking):
+        return packed
     counts: Counts = [(0,) * len(items)] * len(rows)
-    for index, pattern in zip(useful, found, strict=True):
+    for index, pattern in zip(useful, packed, strict=True):
         counts[index] = pattern
     return counts
 
@@ -129,8 +129,8 @@ class _Packer:
         """Returns the pods of each item on each row, or why there is no packing."""
         if self._infeasible(0, self._start):
             return NoPacking.PROVED
-        found = self._search(0, self._start) if len(self._rows) <= _DEEPEST else self._branch()
-        if not found:
+        counts = self._search(0, self._start) if len(self._rows) <= _DEEPEST else self._branch()
+        if not counts:
             return NoPacking.UNKNOWN if self._unknown else NoPacking.PROVED
         self._counts += [(0,) * len(self._items)] * (len(self._rows) - len(self._counts))
         return self._trimmed()

@@ -111,12 +111,12 @@ class JointProblem:
     # ---- group items
 
     def _group_items(self, groups: Sequence[tuple[Group, Sequence[Member]]], simulate_empty: bool) -> list[GroupItem]:
-        found, first = [], 0
+        group_items, first = [], 0
         for index, (group, members) in enumerate(groups):
             items = tuple(range(first, first + len(members)))
             first += len(members)
-            found.append(self._group_item(index, group, members, items, simulate_empty))
-        return found
+            group_items.append(self._group_item(index, group, members, items, simulate_empty))
+        return group_items
 
     def _group_item(
         self, index: int, group: Group, members: Sequence[Member], items: tuple[int, ...], simulate_empty: bool
@@ -235,8 +235,8 @@ class JointProblem:
         )
 
     def _tried(self, place: DomainRef, chosen: Sequence[Chosen], budget: NodeBudget) -> bool | None:
-        found = self.packed(place, chosen, budget)
-        return None if found is NoPacking.UNKNOWN else not isinstance(found, NoPacking)
+        packing = self.packed(place, chosen, budget)
+        return None if packing is NoPacking.UNKNOWN else not isinstance(packing, NoPacking)
 
     def _key(self, place: DomainRef, chosen: Sequence[Chosen]) -> object:
         if _whole(place, chosen):
@@ -262,10 +262,10 @@ class JointProblem:
                 allowed = tuple([may and ok for may, ok in zip(allowed, inside, strict=True)])
             rows.append(LimitRow(row.free, row.path, allowed))
         part = NodeBudget(max(1, budget.left // _ONE_PACKING))
-        found = pack(rows, [self._items[item] for item in order], part)
+        counts = pack(rows, [self._items[item] for item in order], part)
         budget.left -= part.used
         budget.used += part.used
-        return found if isinstance(found, NoPacking) else (numbers, found)
+        return counts if isinstance(counts, NoPacking) else (numbers, counts)
 
     def _rows_of(self, place: DomainRef, chosen: Sequence[Chosen]) -> list[int]:
         """Returns the rows of the domain that some group item chose, in tree order."""
@@ -277,13 +277,13 @@ class JointProblem:
     def spread(self, chosen: Sequence[Chosen], packing: Packing) -> Mapping[int, Mapping[int, int]]:
         """Returns the pods of a packing by item and slot of the lowest level."""
         order = [item for group_item, _ in chosen for item in group_item.items]
-        found: dict[int, dict[int, int]] = {item: {} for item in order}
+        by_domain: dict[int, dict[int, int]] = {item: {} for item in order}
         for number, pattern in zip(*packing, strict=True):
             domain = self.capacity_view.row(number).path[-1]
             for item, pods in zip(order, pattern, strict=True):
                 if pods:
-                    found[item][domain] = found[item].get(domain, 0) + pods
-        return found
+                    by_domain[item][domain] = by_domain[item].get(domain, 0) + pods
+        return by_domain
 
 
 def _whole(place: DomainRef, chosen: Sequence[Chosen]) -> bool:
@@ -292,10 +292,10 @@ def _whole(place: DomainRef, chosen: Sequence[Chosen]) -> bool:
     return all(group_item.level == level and choice == (slot,) for group_item, choice in chosen)
 
 
-def _within(one: PodShape, other: PodShape) -> bool:
-    """Reports whether a pod of shape `one` uses at least as much as a pod of `other`, and only rows that `other` may use."""
-    larger = all(a >= b for a, b in zip(one[0], other[0], strict=True))
-    return larger and (other[1] is None or one[1] == other[1])
+def _within(first: PodShape, second: PodShape) -> bool:
+    """Reports whether a pod of shape `first` uses at least what one of `second` does, and only rows that `second` may use."""
+    larger = all(a >= b for a, b in zip(first[0], second[0], strict=True))
+    return larger and (second[1] is None or first[1] == second[1])
 
 
 def _item(member: Member, names: Sequence[str]) -> PackingItem:

@@ -21,17 +21,17 @@ RowSpace = tuple[Vec, bool, bool]
 
 def beside(spots: Sequence[RowSpace], first: Vec, second: Vec) -> list[int]:
     """Returns the list of a domain with these rows: entry x is the number of `second` pods that fit beside x `first` pods."""
-    found = np.zeros(1, dtype=np.int64)
+    beside_each = np.zeros(1, dtype=np.int64)
     for free, may_first, may_second in spots:
         most = fit(free, first) if may_first else 0
         own = _own(free, first, second, most) if may_second else np.zeros(most + 1, dtype=np.int64)
-        longer = np.zeros(len(found) + most, dtype=np.int64)
+        longer = np.zeros(len(beside_each) + most, dtype=np.int64)
         for number, others in enumerate(own.tolist()):
-            part = longer[number : number + len(found)]
-            np.maximum(part, found + others, out=part)
-        found = longer
+            part = longer[number : number + len(beside_each)]
+            np.maximum(part, beside_each + others, out=part)
+        beside_each = longer
     # Pods of the second shape that fit beside more than x pods of the first also fit beside x of them.
-    most_beside: list[int] = np.maximum.accumulate(found[::-1])[::-1].tolist()
+    most_beside: list[int] = np.maximum.accumulate(beside_each[::-1])[::-1].tolist()
     return most_beside
 
 

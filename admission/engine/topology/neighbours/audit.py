@@ -33,8 +33,8 @@ def wrong_counts(counts: TermCounts) -> Iterator[list[str]]:
                 yield []
                 if counts.audited is not other:
                     return
-        for found in _wrong(counts, other):
-            yield found
+        for wrong in _wrong(counts, other):
+            yield wrong
             if counts.audited is not other:
                 return
     finally:
@@ -54,16 +54,16 @@ def _wrong(counts: TermCounts, other: TermCounts) -> Iterator[list[str]]:
 
 def _wrong_in(table: TermTable, again: TermTable, words: str) -> Iterator[list[str]]:
     """A term of waiting gangs may be asked for or dropped meanwhile, so only terms in both tables are compared there."""
-    found, places = list[str](), 0
+    wrong, places = list[str](), 0
     for term in list(table.tallies.keys() | again.tallies.keys()):
         tally, counted = table.tallies.get(term), again.tallies.get(term)
         if not (table.of_waiting and (tally is None or counted is None)) and _state(tally) != _state(counted):
-            found.append(f"pods {words} the term {term} are counted wrongly")
+            wrong.append(f"pods {words} the term {term} are counted wrongly")
         places += 1 + (0 if tally is None else len(tally.at))
         if places >= _PART:
-            yield found
-            found, places = [], 0
-    yield found
+            yield wrong
+            wrong, places = [], 0
+    yield wrong
 
 
 def _state(tally: Tally | None) -> object:

@@ -272,9 +272,9 @@ class TermCounts:
             if here:
                 self._by_label[key].setdefault(labels[key], {})[facts] = None
             else:
-                found = self._by_label[key].get(labels[key], {})
-                found.pop(facts, None)
-                if not found:
+                indexed = self._by_label[key].get(labels[key], {})
+                indexed.pop(facts, None)
+                if not indexed:
                     self._by_label[key].pop(labels[key], None)
 
     def node_set(self, name: str, old: Node | None, new: Node | None) -> None:

@@ -58,10 +58,10 @@ class Spread:
         pods = np.bincount(self.ids[counted], weights=self.there[counted], minlength=size).astype(np.int64)
         return pods, np.bincount(self.ids[counted], minlength=size) > 0
 
-    def fewest(self, pods: Ints, known: Bools) -> int:
-        """Returns the smallest count of any domain in `known`; 0 if there are fewer domains than `min_domains`."""
-        number = int(known.sum())
-        return int(pods[known].min()) if number >= max(1, self.term.min_domains) else 0
+    def fewest(self, pods: Ints, existing: Bools) -> int:
+        """Returns the smallest count of any domain in `existing`; 0 if there are fewer domains than `min_domains`."""
+        number = int(existing.sum())
+        return int(pods[existing].min()) if number >= max(1, self.term.min_domains) else 0
 
 
 def spreads(placed: PlacedPods, tree: Tree, wants: Wants, *, empty: bool) -> list[Spread]:
@@ -78,13 +78,13 @@ def spreads(placed: PlacedPods, tree: Tree, wants: Wants, *, empty: bool) -> lis
 
 
 def _spread(
-    placed: PlacedPods, tree: Tree, wants: Wants, one: SpreadTerm, ids: Ints, base: Bools, empty: bool
+    placed: PlacedPods, tree: Tree, wants: Wants, term: SpreadTerm, ids: Ints, base: Bools, empty: bool
 ) -> Spread:
-    tolerated = tree.matcher.tolerated(wants, tree.rows.size) if one.taints else None
+    tolerated = tree.matcher.tolerated(wants, tree.rows.size) if term.taints else None
     facts = wants.facts or PodFacts("")
-    there = placed.counted(one.term).by_row(tree, empty=empty)
+    there = placed.counted(term.term).by_row(tree, empty=empty)
     counts = base if tolerated is None else base & tolerated
-    return Spread(one, ids, there, counts, int(placed.selects(one.term, facts)))
+    return Spread(term, ids, there, counts, int(placed.selects(term.term, facts)))
 
 
 def pinned(spread: Sequence[Spread], fit: Ints) -> Ints:
@@ -103,7 +103,7 @@ def evenly_at_most(spread: Sequence[Spread], fit: Ints, scopes: Ints, size: int,
     permits limits the rows of the next one. With `closed`, only domains of the same scope limit each other.
     """
     bound = np.bincount(scopes, weights=fit, minlength=size)
-    finest = sorted((one for one in spread if one.own), key=lambda one: -int(one.ids.max(initial=-1)))
+    finest = sorted((one for one in spread if one.own), key=lambda constraint: -int(constraint.ids.max(initial=-1)))
     for one in finest:
         rows = np.flatnonzero(alive & (one.ids >= 0))
         ids, within = one.ids[rows], scopes[rows]
@@ -149,20 +149,22 @@ def evenly(spread: Sequence[Spread], fit: Ints, order: Ints, count: int) -> tupl
     return _one_by_one(counting, room, order, count)
 
 
-def _passes(one: Spread) -> Bools:
+def _passes(constraint: Spread) -> Bools:
     """Returns the mask of rows whose domain passes a constraint that does not select the gang's own pods."""
-    pods, known = one.domains()
-    low = pods - one.fewest(pods, known) <= one.term.max_skew
-    passes: Bools = np.append(low, False)[one.ids]  # the last cell is for rows without the key
+    pods, known = constraint.domains()
+    low = pods - constraint.fewest(pods, known) <= constraint.term.max_skew
+    passes: Bools = np.append(low, False)[constraint.ids]  # the last cell is for rows without the key
     return passes
 
 
-def _water_filled(one: Spread, room: Ints, order: Ints, count: int) -> tuple[Ints, int]:
+def _water_filled(constraint: Spread, room: Ints, order: Ints, count: int) -> tuple[Ints, int]:
     """Distributes by one constraint: water filling, which raises the domains with the fewest pods to one level first."""
-    pods, known = one.domains()
-    usable = room * (one.ids >= 0)
-    hold = np.bincount(one.ids[one.ids >= 0], weights=usable[one.ids >= 0], minlength=len(pods)).astype(np.int64)
-    highest = one.fewest(pods + hold, known) + one.term.max_skew
+    pods, known = constraint.domains()
+    usable = room * (constraint.ids >= 0)
+    hold = np.bincount(
+        constraint.ids[constraint.ids >= 0], weights=usable[constraint.ids >= 0], minlength=len(pods)
+    ).astype(np.int64)
+    highest = constraint.fewest(pods + hold, known) + constraint.term.max_skew
 
     def filled_to(level: int) -> Ints:
         return np.clip(level - pods, 0, hold)
@@ -177,20 +179,20 @@ def _water_filled(one: Spread, room: Ints, order: Ints, count: int) -> tuple[Int
     share = filled_to(level)
     for number in np.flatnonzero((share > 0) & (share + pods == level))[::-1][: int(share.sum()) - count]:
         share[number] -= 1
-    return _on_rows(one.ids, share, usable, order), count
+    return _on_rows(constraint.ids, share, usable, order), count
 
 
 def _on_rows(ids: Ints, share: Ints, room: Ints, order: Ints) -> Ints:
     """Returns the pods by row, given the share of each domain; the rows with most capacity are used first."""
-    found = np.zeros(len(ids), dtype=np.int64)
+    pods = np.zeros(len(ids), dtype=np.int64)
     rows = np.flatnonzero((room > 0) & (ids >= 0))
     rows = rows[share[ids[rows]] > 0]
     rows = rows[np.lexsort((order[rows], -room[rows], ids[rows]))]
     before = np.cumsum(room[rows]) - room[rows]
     first = np.append(True, np.diff(ids[rows]) != 0)[: len(rows)]
     start = np.maximum.accumulate(np.where(first, before, 0)) if len(rows) else before
-    found[rows] = np.clip(share[ids[rows]] - (before - start), 0, room[rows])
-    return found
+    pods[rows] = np.clip(share[ids[rows]] - (before - start), 0, room[rows])
+    return pods
 
 
 def _one_by_one(spread: Sequence[Spread], room: Ints, order: Ints, count: int) -> tuple[Ints, int]:
@@ -199,7 +201,7 @@ def _one_by_one(spread: Sequence[Spread], room: Ints, order: Ints, count: int) -
     Pods that share no domain are placed in one step.
     """
     named = np.logical_and.reduce([one.ids >= 0 for one in spread], initial=True)
-    found, room = np.zeros(len(room), dtype=np.int64), np.where(named, room, 0)
+    shares, room = np.zeros(len(room), dtype=np.int64), np.where(named, room, 0)
     state = [one.domains() for one in spread]
     left = count
     while left:
@@ -212,16 +214,16 @@ def _one_by_one(spread: Sequence[Spread], room: Ints, order: Ints, count: int) -
         if not len(rows):
             break
         rows = rows[score == score.min()]
-        rows = rows[np.lexsort((order[rows], -room[rows], -found[rows]))]
+        rows = rows[np.lexsort((order[rows], -room[rows], -shares[rows]))]
         for one in spread:
             rows = rows[np.sort(np.unique(one.ids[rows], return_index=True)[1])]
         rows = rows[:left]
-        found[rows] += 1
+        shares[rows] += 1
         room[rows] -= 1
         left -= len(rows)
         for one, (pods, _) in zip(spread, state, strict=True):
             pods[one.ids[rows]] += 1
-    return found, count - left
+    return shares, count - left
 
 
 def uneven(spread: Sequence[Spread], pods: Ints) -> Iterator[str]:

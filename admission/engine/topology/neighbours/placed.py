@@ -59,10 +59,10 @@ class PlacedPods(TermCounts):
 
     def open_rows(self, facts: PodFacts | None, tree: Tree, *, empty: bool) -> Bools | None:
         """Returns the mask of rows that such a pod may use; None for all. `empty`: as if no workload were admitted."""
-        found: Bools | None = None
+        permitted: Bools | None = None
         for _, _, rows in self.closing(facts, tree, empty=empty):
-            found = ~rows if found is None else found & ~rows
-        return found
+            permitted = ~rows if permitted is None else permitted & ~rows
+        return permitted
 
     def closing(self, facts: PodFacts | None, tree: Tree, *, empty: bool) -> Iterator[tuple[str, str, Bools]]:
         """Yields (kind of term, topology key, mask of rows that the term excludes) for such a pod.

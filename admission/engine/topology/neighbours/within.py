@@ -54,9 +54,9 @@ def domains_of(tree: Tree, level: int) -> Ints:
     return slots
 
 
-def broken(placed: PlacedPods, tree: Tree, found: Placed) -> str | None:
+def broken(placed: PlacedPods, tree: Tree, assignments: Placed) -> str | None:
     """Returns the topology key of an anti-affinity term that the answer violates between its own pods, or None."""
-    some = [(request.facts, assignment) for request, assignment in found if request.facts is not None]
+    some = [(request.facts, assignment) for request, assignment in assignments if request.facts is not None]
     for (one, at), (other, there) in combinations_with_replacement(some, 2):
         for key in _keys(placed, one, other):
             if _meet(tree, key, at, None if there is at else there):
@@ -64,9 +64,9 @@ def broken(placed: PlacedPods, tree: Tree, found: Placed) -> str | None:
     return None
 
 
-def _keys(placed: PlacedPods, one: PodFacts, other: PodFacts) -> list[str]:
+def _keys(placed: PlacedPods, first: PodFacts, second: PodFacts) -> list[str]:
     """Returns the topology keys by which anti-affinity of either pod separates the two pods, sorted."""
-    terms = [*((term, other) for term in one.apart), *((term, one) for term in other.apart)]
+    terms = [*((term, second) for term in first.apart), *((term, first) for term in second.apart)]
     return sorted({term.key for term, facts in terms if placed.selects(term, facts)})
 
 

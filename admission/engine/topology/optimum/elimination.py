@@ -91,9 +91,9 @@ class Elimination:
             fewest = [dict(zip(rest.heads.tolist(), rest.below.tolist(), strict=True)) for rest in rests[:-1]]
             most = int(totals.min())
             while most <= self._all:
-                found = self._walked(options, (totals <= most).nonzero()[0], fewest, most)
-                if found is not None:
-                    return found
+                domains = self._walked(options, (totals <= most).nonzero()[0], fewest, most)
+                if domains is not None:
+                    return domains
                 most = int(totals[totals > most].min(initial=self._all + 1))
         except GaveUp:
             pass
@@ -139,18 +139,18 @@ class Elimination:
     def _rests(self, keys: Ints) -> list[_OptionSums]:
         """Returns the sums of 0, 1, ... m - 1 options; of sums with equal heads only the one with the fewest domains below."""
         single = self._distinct(keys)
-        found = [_OptionSums(_NOTHING, _NOTHING, _NOTHING), single]
+        rests = [_OptionSums(_NOTHING, _NOTHING, _NOTHING), single]
         for _ in range(self._wanted.parents - 2):
-            if len(found[-1].keys) * len(single.keys) > _MOST_SUMS:
+            if len(rests[-1].keys) * len(single.keys) > _MOST_SUMS:
                 raise GaveUp
-            sums = np.add.outer(found[-1].keys, single.keys).ravel()
+            sums = np.add.outer(rests[-1].keys, single.keys).ravel()
             # No missing option is larger than the largest one.
-            least = self._target - (self._wanted.parents - len(found)) * int(single.keys[-1])
+            least = self._target - (self._wanted.parents - len(rests)) * int(single.keys[-1])
             able = (sums >= least).nonzero()[0]
             if not len(able):
                 raise GaveUp
-            found.append(self._distinct(sums.take(able)))
-        return found[: self._wanted.parents]
+            rests.append(self._distinct(sums.take(able)))
+        return rests[: self._wanted.parents]
 
     def _distinct(self, keys: Ints) -> _OptionSums:
         keys = np.sort(keys)

@@ -69,8 +69,8 @@ def _of_one(tree: Tree, resolved: ResolvedRequest, outcome: Outcome) -> Certific
     return _of(tree, resolved.level, Proven.DOMAINS, True) if one else Certificate(Proof.FEASIBLE)
 
 
-def _of(tree: Tree, level: int, claim: Proven, found: bool) -> Certificate:
-    return _claiming(Certificate(Proof.OPTIMAL if found else Proof.INFEASIBLE), tree, level, claim)
+def _of(tree: Tree, level: int, claim: Proven, fits: bool) -> Certificate:
+    return _claiming(Certificate(Proof.OPTIMAL if fits else Proof.INFEASIBLE), tree, level, claim)
 
 
 def _claiming(certificate: Certificate, tree: Tree, level: int, claim: Proven) -> Certificate:

@@ -78,17 +78,17 @@ def _better(problem: Problem, best: FewestParents | None, union: Ints, k: int) -
     slots = largest(problem, problem.requested, union, k)
     if int(problem.capacity[problem.requested][slots].sum()) < problem.need:
         return best
-    found = counts(problem, slots)
-    return FewestParents(slots, union, found, ()) if best is None or found < best.counts else best
+    opened = counts(problem, slots)
+    return FewestParents(slots, union, opened, ()) if best is None or opened < best.counts else best
 
 
 def counts(problem: Problem, slots: Ints) -> tuple[int, ...]:
     """Returns the number of these domains, and the number of domains that contain them at each level above, nearest first."""
-    found = [len(slots)]
+    numbers = [len(slots)]
     for level in range(problem.requested, 0, -1):
         slots = distinct(problem.parent[level][slots], len(problem.capacity[level - 1]))
-        found.append(len(slots))
-    return tuple(found)
+        numbers.append(len(slots))
+    return tuple(numbers)
 
 
 def _unions(
@@ -98,9 +98,9 @@ def _unions(
     requested = problem.requested
     for worth, need in _projected(parent_table, capacities, top, problem.need):
         wider = Problem([*problem.capacity[: requested - 1], worth], problem.parent, problem.label, requested - 1, need)
-        found = _widest(wider) if requested == 1 else _wider(wider)
-        if found is not None:
-            parents, bound = found
+        union = _widest(wider) if requested == 1 else _wider(wider)
+        if union is not None:
+            parents, bound = union
             yield (
                 parent_table.slots.take(mask(parents, parent_table.size).take(parent_table.parent).nonzero()[0]),
                 bound,
@@ -121,8 +121,8 @@ def _wider(problem: Problem) -> tuple[Ints, tuple[int, ...]] | None:
     top = fewest(capacities, problem.need)
     if top is None:
         return None
-    found = fewest_parents(problem, capacities, top, (worth >= max(1, top.last - top.slack)).nonzero()[0])
-    return found.slots, found.bound
+    wider = fewest_parents(problem, capacities, top, (worth >= max(1, top.last - top.slack)).nonzero()[0])
+    return wider.slots, wider.bound
 
 
 def _projected(
@@ -164,12 +164,12 @@ def _by_price(parent_table: ParentTable, capacities: CapacityCounts, top: Top, n
 
 def _lesser(capacities: CapacityCounts, top: Top) -> int:
     """Returns the largest number of domains smaller than t that an answer can have."""
-    left, found = top.slack, 0
+    left, least = top.slack, 0
     for value, count in zip(capacities.values, capacities.counts, strict=True):
         if value < top.last and (deficit := top.last - value) <= left:
             some = min(count, left // deficit)
-            found, left = found + some, left - some * deficit
-    return found
+            least, left = least + some, left - some * deficit
+    return least
 
 
 # ---- plain orders

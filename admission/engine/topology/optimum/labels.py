@@ -46,7 +46,7 @@ class LabelSearch:
         top: Top,
         candidates: Sequence[Ints],
         least: Sequence[int],
-        known: int,
+        cost: int,
         budget: int,
     ) -> None:
         self._problem, self._scale, self._top = problem, scale, top
@@ -60,7 +60,7 @@ class LabelSearch:
         floor = [least[at] * scale.count(at) + problem.need * scale.stranded(at) for at in range(len(candidates))]
         self._fixed = [sum(floor[:level]) for level in range(len(candidates) + 1)]
         self._rests: list[dict[int, int | None]] = [{} for _ in range(len(candidates) + 1)]
-        self._known = known
+        self._known = cost
         self._budget = budget
         self._requested_unit = scale.count(problem.requested)
         self.best: Choice | int = None
@@ -81,26 +81,26 @@ class LabelSearch:
         slots = candidates[requested]
         over = np.zeros(len(problem.capacity[requested]), dtype=np.int64)
         over[slots] = np.maximum(problem.capacity[requested][slots] - self._top.last, 0)
-        found = [dict(zip(slots.tolist(), over[slots].tolist(), strict=True))]
+        over_levels = [dict(zip(slots.tolist(), over[slots].tolist(), strict=True))]
         for level in range(requested, 0, -1):
             size = len(problem.capacity[level - 1])
             over = np.bincount(problem.parent[level], weights=over, minlength=size).astype(np.int64)
             slots = candidates[level - 1]
-            found.insert(0, dict(zip(slots.tolist(), over[slots].tolist(), strict=True)))
-        return found
+            over_levels.insert(0, dict(zip(slots.tolist(), over[slots].tolist(), strict=True)))
+        return over_levels
 
     def _merged(self, level: int, parent: int, above: int) -> list[Label]:
         """Returns the labels of a domain's children together. `level` is that of the children, `above` the cost of opening
         their ancestors.
         """
-        found = [_EMPTY]
+        merged = [_EMPTY]
         over = -self._top.slack
         for slot in self._children[level].get(parent, ()):
-            found = self._added(found, self._labels(level, slot, above), level, above)
+            merged = self._added(merged, self._labels(level, slot, above), level, above)
             if level <= self._problem.requested:
                 over += self._over[level][slot]
-                found = [label for label in found if self._within_slack(label, over)]
-        return found
+                merged = [label for label in merged if self._within_slack(label, over)]
+        return merged
 
     def _within_slack(self, label: Label, least: int) -> bool:
         """Reports whether the sum of capacity - t over the label's domains is at least `least`."""
@@ -115,14 +115,14 @@ class LabelSearch:
         inside = self._merged(level + 1, slot, above + opening)
         return [(held, cost + opening, choice) for held, cost, choice in inside if held]
 
-    def _added(self, found: list[Label], more: list[Label], level: int, above: int) -> list[Label]:
-        self.expanded += len(found) * len(more)
+    def _added(self, labels: list[Label], more: list[Label], level: int, above: int) -> list[Label]:
+        self.expanded += len(labels) * len(more)
         if self.expanded > self._budget:
             raise BudgetSpent
         need = self._problem.need
-        best: dict[int, Label] = {label[0]: label for label in found}
+        best: dict[int, Label] = {label[0]: label for label in labels}
         for held, cost, choice in more:
-            for before, paid, chosen in found:
+            for before, paid, chosen in labels:
                 total, price = held + before, cost + paid
                 if total >= need:
                     if price + above < self._known:

@@ -45,7 +45,7 @@ def fewest_below(problem: Problem, among: Ints, k: int) -> list[int]:
 
     The bound is the Lagrangian bound of fewest_parents.py.
     """
-    found, size = [], len(problem.capacity[problem.requested])
+    fewest, size = [], len(problem.capacity[problem.requested])
     inside = mask(among, size)
     home = np.arange(size)
     for level in range(problem.requested + 1, problem.last + 1):
@@ -57,5 +57,5 @@ def fewest_below(problem: Problem, among: Ints, k: int) -> list[int]:
             worth = np.bincount(group, weights=np.maximum(capacity - price, 0), minlength=size).astype(np.int64)
             left = problem.need - sum_of_largest(worth, k)
             fewest_here = max(fewest_here, -(-left // price))
-        found.append(fewest_here)
-    return found
+        fewest.append(fewest_here)
+    return fewest

@@ -62,10 +62,10 @@ class Problem:
 
     def above(self, level: int, opened: Sequence[Ints]) -> list[Ints]:
         """Returns, by level, the opened domains, given those of `level` and the levels below."""
-        found = list(opened)
+        by_level = list(opened)
         for at in range(level, 0, -1):
-            found.insert(0, distinct(self.parent[at][found[0]], len(self.capacity[at - 1])))
-        return found
+            by_level.insert(0, distinct(self.parent[at][by_level[0]], len(self.capacity[at - 1])))
+        return by_level
 
     def figures(self, slots: Ints) -> Figures:
         """Returns the figures of the answer that uses these domains of the last level."""
@@ -133,12 +133,12 @@ class FigureScale:
 
 def distinct(slots: Ints, size: int) -> Ints:
     """Returns the distinct slots, ascending; all are below `size`."""
-    found: Ints = mask(slots, size).nonzero()[0]
-    return found
+    numbers: Ints = mask(slots, size).nonzero()[0]
+    return numbers
 
 
 def mask(slots: Ints, size: int) -> Bools:
     """Returns an array of `size` flags that is True at these slots."""
-    found = np.zeros(size, dtype=np.bool_)
-    found[slots] = True
-    return found
+    mask_of_slots = np.zeros(size, dtype=np.bool_)
+    mask_of_slots[slots] = True
+    return mask_of_slots

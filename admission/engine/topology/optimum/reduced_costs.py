@@ -93,11 +93,11 @@ def costs(scale: FigureScale, requested: int, slots: Ints, capacity: Ints, below
     held, levels = capacity.tolist(), range(requested + 1, requested + 1 + len(below))
     stranded = sum(scale.stranded(level) for level in levels)
     opening = {some: scale.domain(requested, some) + some * stranded for some in set(held)}
-    found = [opening[some] for some in held]
+    sums = [opening[some] for some in held]
     for level, number in zip(levels, below, strict=True):
         count = scale.count(level)
-        found = [cost + some * count for cost, some in zip(found, number.tolist(), strict=True)]
-    return dict(zip(slots.tolist(), found, strict=True))
+        sums = [cost + some * count for cost, some in zip(sums, number.tolist(), strict=True)]
+    return dict(zip(slots.tolist(), sums, strict=True))
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,7 +168,7 @@ class KnapsackTable:
             floor = best - most
             before = [one for one in states.items() if one[0][2] < self._wanted.parents]
             if top:
-                states = {state: found for state, found in states.items() if state[0] >= floor}
+                states = {state: cost for state, cost in states.items() if state[0] >= floor}
             self.expanded += len(before) * len(options)
             if self.expanded > self._budget:
                 raise BudgetSpent
@@ -228,9 +228,9 @@ class KnapsackTable:
         else:
             children = [self._options(level, slot, most) for slot in slots]
         kept = self._cheapest([options for _, options in children], level)
-        found = [(top, options) for (top, _), options in zip(children, kept, strict=True) if options or top]
-        found.sort(key=lambda child: len(child[1]) + (child[0] <= most))
-        return found
+        with_options = [(top, options) for (top, _), options in zip(children, kept, strict=True) if options or top]
+        with_options.sort(key=lambda child: len(child[1]) + (child[0] <= most))
+        return with_options
 
     def _distinct(self, parents: Sequence[int]) -> list[int]:
         """Returns the parents, limited to as many of each set of parents with equal domains as an answer can have."""

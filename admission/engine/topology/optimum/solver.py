@@ -52,15 +52,15 @@ def solve(problem: Problem, budget: int) -> Optimum:
     capacities = capacities_of(capacity)
     top = fewest_of(capacities, problem.need)
     among = (capacity >= max(1, top.last - top.slack)).nonzero()[0]
-    found = fewest_parents(problem, capacities, top, among)
+    fewest = fewest_parents(problem, capacities, top, among)
     spent = 0
     if problem.requested:
-        tight = Tight(problem, found, capacities, top, budget)
+        tight = Tight(problem, fewest, capacities, top, budget)
         best, spent = tight.run(), tight.expanded
         if best is not None:
             slots, figures = best
             return Optimum(slots, Certificate(Proof.OPTIMAL, figures, figures, spent))
-    return _Steps(problem, capacities, top, among, found, budget, spent).run()
+    return _Steps(problem, capacities, top, among, fewest, budget, spent).run()
 
 
 class _Steps:
@@ -72,17 +72,17 @@ class _Steps:
         capacities: CapacityCounts,
         top: Top,
         among: Ints,
-        found: FewestParents,
+        fewest: FewestParents,
         budget: int,
         spent: int,
     ) -> None:
-        self._problem, self._capacities, self._top, self._among, self._fewest = problem, capacities, top, among, found
+        self._problem, self._capacities, self._top, self._among, self._fewest = problem, capacities, top, among, fewest
         self._budget, self._expanded = budget, spent
         self._capacity = problem.capacity[problem.requested]
         self._kinds_below = [capacities_of(capacity) for capacity in problem.capacity[problem.requested + 1 :]]
         self._below = [fewest_of(capacities, problem.need).k for capacities in self._kinds_below]
         self._bound = self._least_figures()
-        self._slots, self._figures = self._answer(self._inside(found))
+        self._slots, self._figures = self._answer(self._inside(fewest))
 
     def run(self) -> Optimum:
         below = any(name == "count" and level > self._problem.requested for name, level in self._gap())
@@ -110,12 +110,12 @@ class _Steps:
             if figures < self._figures:
                 self._slots, self._figures = slots, figures
 
-    def _inside(self, found: FewestParents) -> Ints:
+    def _inside(self, fewest: FewestParents) -> Ints:
         """Returns the domains that subset_sum.py chooses inside the parents of this answer."""
-        problem, among = self._problem, found.union
+        problem, among = self._problem, fewest.union
         if problem.requested:
             parent = problem.parent[problem.requested]
-            among = among[mask(parent[found.slots], len(problem.capacity[problem.requested - 1]))[parent[among]]]
+            among = among[mask(parent[fewest.slots], len(problem.capacity[problem.requested - 1]))[parent[among]]]
         return pick(problem, problem.requested, among)
 
     def _answer(self, chosen: Ints) -> tuple[Ints, Figures]:
@@ -210,12 +210,12 @@ class _Steps:
         wanted = Wanted(known[0], known[1], waste, scale.of(problem, known, last))
         paid = self._costs(scale, reduced.slots, last)
         table = KnapsackTable(problem, scale, reduced, paid, wanted, self._budget - self._expanded)
-        found = table.run()
+        figures = table.run()
         self._expanded += table.expanded
         best = known
-        if found is not None:
+        if figures is not None:
             # If an opened domain opens all domains below it, `_answer` opens these too.
-            slots, best = self._answer(found)
+            slots, best = self._answer(figures)
             if best < known:
                 self._slots, self._figures = slots, best
         if table.spent:
@@ -287,10 +287,10 @@ class _Steps:
         scale = self._scale(among)
         known = scale.of(problem, self._figures, problem.last)
         labels = LabelSearch(problem, scale, top, some, self._least(), known, budget)
-        found = labels.run()
+        answer = labels.run()
         self._expanded += labels.expanded
-        if found is not None:
-            self._slots, self._figures = found, problem.figures(found)
+        if answer is not None:
+            self._slots, self._figures = answer, problem.figures(answer)
         return not labels.spent
 
     def _least(self) -> list[int]:
@@ -305,7 +305,7 @@ class _Steps:
 
     def _candidates(self, among: Ints) -> list[Ints]:
         """Returns, by level, the domains above and below these domains of the requested level that can hold a slice."""
-        found = candidates(self._problem, among)
+        by_level = candidates(self._problem, among)
         for level in range(self._problem.requested + 1, self._problem.last + 1):
-            found.append(children(self._problem, level, found[-1]))
-        return found
+            by_level.append(children(self._problem, level, by_level[-1]))
+        return by_level

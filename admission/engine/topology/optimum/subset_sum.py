@@ -132,21 +132,21 @@ class SubsetSum:
         for kind in reversed(self._some):
             keep = ones * ((1 << wide - kind.deficit) - 1)
             step = kind.sign * wide + kind.deficit
-            found = moved = tables[-1]
+            table = moved = tables[-1]
             for _ in range(kind.most):
                 moved &= keep
                 moved = (moved << step if step >= 0 else moved >> -step) & ((1 << wide * self._rows) - 1)
-                found |= moved
-            tables.append(found)
+                table |= moved
+            tables.append(table)
         tables.reverse()
         return tables
 
     def _largest_deficit(self, table: int, low: int, high: int) -> int:
         """Returns the largest deficit with a balance in the range. There is one: the k largest domains have deficit 0."""
-        found, row = 0, (1 << self._wide) - 1
+        deficits, row = 0, (1 << self._wide) - 1
         for balance in range(max(low + self._low, 0), min(high + self._low, self._rows - 1) + 1):
-            found |= table >> balance * self._wide & row
-        return found.bit_length() - 1
+            deficits |= table >> balance * self._wide & row
+        return deficits.bit_length() - 1
 
     def _balances(self, table: int, deficit: int, low: int, high: int) -> bool:
         """Reports whether the table has this deficit with a balance in the range."""

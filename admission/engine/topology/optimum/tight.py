@@ -35,21 +35,23 @@ class Tight:
     """
 
     def __init__(
-        self, problem: Problem, found: FewestParents, capacities: CapacityCounts, top: Top, budget: int
+        self, problem: Problem, fewest: FewestParents, capacities: CapacityCounts, top: Top, budget: int
     ) -> None:
-        self._problem, self._found, self._capacities, self._top = problem, found, capacities, top
+        self._problem, self._found, self._capacities, self._top = problem, fewest, capacities, top
         self._budget = budget
-        domains, parents, *_ = found.counts
+        domains, parents, *_ = fewest.counts
         self._wanted = Wanted(domains, parents, multiple(capacities, problem.need))
-        self._largest = problem.capacity[problem.requested].take(found.slots).tolist()
+        self._largest = problem.capacity[problem.requested].take(fewest.slots).tolist()
         self.expanded = 0
 
     def run(self) -> tuple[Ints, Figures] | None:
         """Returns the domains of the last level and the figures; None if no such answer was found within the budget."""
-        problem, found = self._problem, self._found
-        if found.parent_table is None or not self._promising():
+        problem, fewest = self._problem, self._found
+        if fewest.parent_table is None or not self._promising():
             return None
-        reduced = ReducedCosts.of(found.parent_table, self._top, problem.need, self._wanted.parents, min(self._largest))
+        reduced = ReducedCosts.of(
+            fewest.parent_table, self._top, problem.need, self._wanted.parents, min(self._largest)
+        )
         below = _Below(problem, reduced.slots)
         if int(problem.capacity[problem.last].take(below.slots).min()) <= self._wanted.waste:
             return None
@@ -57,14 +59,14 @@ class Tight:
         chosen = self._by_elimination(reduced, below) if reduced.undecided >= _MANY and problem.requested == 1 else None
         if chosen is None:
             chosen = self._by_table(reduced, below)
-        if chosen is None or (problem.requested > 1 and counts(problem, chosen) != found.counts):
+        if chosen is None or (problem.requested > 1 and counts(problem, chosen) != fewest.counts):
             return None
         return self._answer(chosen, below.of(chosen))
 
     def _promising(self) -> bool:
         """Reports whether the counts are proved, and an answer with the largest domains would miss a lower bound below."""
-        problem, found = self._problem, self._found
-        if problem.last != problem.requested + 1 or found.counts != found.bound:
+        problem, fewest = self._problem, self._found
+        if problem.last != problem.requested + 1 or fewest.counts != fewest.bound:
             return False
         most = int(problem.capacity[problem.last].max())
         if most <= self._wanted.waste:
@@ -72,14 +74,14 @@ class Tight:
         least = -(-problem.need // most)
         if sum(-(-held // most) for held in self._largest) > least:
             return True
-        below = mask(found.slots, len(problem.capacity[problem.requested])).take(problem.parent[problem.last])
+        below = mask(fewest.slots, len(problem.capacity[problem.requested])).take(problem.parent[problem.last])
         return int(np.count_nonzero(below)) > least
 
     def _by_elimination(self, reduced: ReducedCosts, below: _Below) -> Ints | None:
         elimination = Elimination(self._problem, reduced, below.number, self._wanted, min(self._budget, _OPTION_BUDGET))
-        found = elimination.run()
+        domains = elimination.run()
         self.expanded += elimination.expanded
-        return found
+        return domains
 
     def _by_table(self, reduced: ReducedCosts, below: _Below) -> Ints | None:
         problem, slots = self._problem, reduced.slots
@@ -87,9 +89,9 @@ class Tight:
         scale = FigureScale(problem, set(capacity.tolist()))
         paid = costs(scale, problem.requested, slots, capacity, [below.number.take(slots)])
         table = KnapsackTable(problem, scale, reduced, paid, self._wanted, self._budget - self.expanded)
-        found = table.run()
+        domains = table.run()
         self.expanded += table.expanded
-        return found
+        return domains
 
     def _answer(self, chosen: Ints, below: Ints) -> tuple[Ints, Figures]:
         """Returns the answer with its figures. Whole domains hold exactly as much as the domains below them."""

@@ -15,22 +15,22 @@ Choice = tuple["Choice | int", "Choice | int"] | None
 
 def candidates(problem: Problem, among: Ints) -> list[Ints]:
     """Returns, by level down to the requested one, the domains that contain these domains of the requested level."""
-    found = [among]
+    by_level = [among]
     for level in range(problem.requested, 0, -1):
-        found.insert(0, distinct(problem.parent[level][found[0]], len(problem.capacity[level - 1])))
-    return found
+        by_level.insert(0, distinct(problem.parent[level][by_level[0]], len(problem.capacity[level - 1])))
+    return by_level
 
 
 def children(problem: Problem, level: int, parents: Ints) -> Ints:
     """Returns the domains of this level inside these parents that can hold a slice."""
-    found = mask(parents, len(problem.capacity[level - 1])).take(problem.parent[level]).nonzero()[0]
-    kept: Ints = found.take(problem.capacity[level].take(found).nonzero()[0])
+    below = mask(parents, len(problem.capacity[level - 1])).take(problem.parent[level]).nonzero()[0]
+    kept: Ints = below.take(problem.capacity[level].take(below).nonzero()[0])
     return kept
 
 
 def families(problem: Problem, candidates: Sequence[Ints]) -> list[dict[int, list[int]]]:
     """Returns the children by level and parent's slot, the largest first, then by name. The widest level has parent -1."""
-    found: list[dict[int, list[int]]] = []
+    by_level: list[dict[int, list[int]]] = []
     for level, slots in enumerate(candidates):
         capacity, label = problem.capacity[level][slots], problem.label[level][slots]
         ordered = slots[np.lexsort((label, -capacity))]
@@ -38,18 +38,18 @@ def families(problem: Problem, candidates: Sequence[Ints]) -> list[dict[int, lis
         family: dict[int, list[int]] = {}
         for slot, parent in zip(ordered.tolist(), parents.tolist(), strict=True):
             family.setdefault(parent, []).append(slot)
-        found.append(family)
-    return found
+        by_level.append(family)
+    return by_level
 
 
 def leaves(choice: Choice | int) -> list[int]:
     """Returns the domains that a choice contains."""
-    found: list[int] = []
+    leaf_slots: list[int] = []
     stack = [choice]
     while stack:
         one = stack.pop()
         if isinstance(one, tuple):
             stack += one
         elif one is not None:
-            found.append(one)
-    return found
+            leaf_slots.append(one)
+    return leaf_slots

@@ -119,11 +119,11 @@ class DomainKind:
         return low, high, either
 
     def _evenly(self, rule: LevelRule) -> int:
-        found = 1
+        shares = 1
         if rule.packs:
             for child in self._alone():
-                found |= self.options(child)
-            return found
+                shares |= self.options(child)
+            return shares
         steps = self.cap // rule.step
         if self.kept:
             return sum(1 << share for share in range(self.kept, self.cap + 1) if self.parts(share))
@@ -134,8 +134,8 @@ class DomainKind:
             for parts in range(1, top + 1) if rule.partitions is None else (rule.partitions,):
                 least, most = max(0, parts - low), min(parts, high)
                 if parts <= top and least <= most:
-                    found |= _strided(most - least + 1, rule.step) << (parts * small + least) * rule.step
-        return found
+                    shares |= _strided(most - least + 1, rule.step) << (parts * small + least) * rule.step
+        return shares
 
     def _all_takers(self, steps: int) -> tuple[list[int], list[int], list[int]]:
         """Returns three lists: the results of `_takers` for each number of steps."""
@@ -149,15 +149,15 @@ class DomainKind:
     # ---- soft: any shares that the children can take
 
     def _any_shares(self, rule: LevelRule) -> int:
-        found, every = 1, (1 << (self.cap + 1)) - 1
+        shares, every = 1, (1 << (self.cap + 1)) - 1
         for child, many in self.children:
             options = self.options(child)
             for _ in range(many):
-                more = (summed(found, options) | (0 if child.kept else found)) & every
-                if more == found:
+                more = (summed(shares, options) | (0 if child.kept else shares)) & every
+                if more == shares:
                     break
-                found = more
-        return found
+                shares = more
+        return shares
 
 
 def _flags(bits: int, size: int) -> Bools:
@@ -182,17 +182,17 @@ def runs(bits: int) -> Iterator[tuple[int, int]]:
         at, bits = at + ones, bits >> ones
 
 
-def summed(one: int, other: int) -> int:
-    """Returns the set of sums of a number in `one` and a number in `other`; all sets are bits of an integer."""
-    found = 0
-    for start, length in runs(other):
-        stretch, done = one << start, 1
+def summed(first: int, second: int) -> int:
+    """Returns the set of sums of a number in `first` and a number in `second`; all sets are bits of an integer."""
+    sums = 0
+    for start, length in runs(second):
+        stretch, done = first << start, 1
         while done < length:
             step = min(done, length - done)
             stretch |= stretch << step
             done += step
-        found |= stretch
-    return found
+        sums |= stretch
+    return sums
 
 
 class DomainKinds:

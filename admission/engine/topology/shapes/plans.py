@@ -134,7 +134,7 @@ def _smooth(kind: DomainKind, rule: LevelRule, share: int) -> SharePlan | None:
         return None
     some = ((child, many, kind.options(child) & rule.shares_without_violation) for child, many in kind.children)
     able = [_Able((sizes.bit_length() - 1) // step, many, child, sizes) for child, many, sizes in some if sizes]
-    able.sort(key=lambda one: (-one.most, one.child.rank))
+    able.sort(key=lambda option: (-option.most, option.child.rank))
     if sum(one.most * one.many for one in able) < steps:
         return None
     counts = _packed(able, steps)

@@ -252,7 +252,7 @@ class _Shaper:
         """Returns all figures of a placement, computed from its pods by lowest-level slot."""
         leaves = self.kinds.levels[-1]
         stranded = sum(leaves[slot].capacity + leaves[slot].kept for slot in pods) - self.rules[0].total
-        found: list[int] = [stranded]
+        figures: list[int] = [stranded]
         for level in range(len(self.rules) - 1, -1, -1):
             parents = self.tree.levels[level].parent
             families: dict[int, list[int]] = {}
@@ -261,9 +261,9 @@ class _Shaper:
                 parent = int(parents[slot]) if level else 0
                 families.setdefault(parent, []).append(share)
                 above[parent] = above.get(parent, 0) + share
-            found[:0] = self.rules[level].figures(families.values())
+            figures[:0] = self.rules[level].figures(families.values())
             pods = above
-        return tuple(found)
+        return tuple(figures)
 
 
 # ---- why not

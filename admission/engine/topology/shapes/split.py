@@ -27,10 +27,10 @@ class Splitter:
 
     def plans(self, kind: DomainKind, share: int) -> list[SharePlan]:
         """Returns the plans for a share that the kind can take. Raises BudgetSpent."""
-        found = self._plans.get((kind.rank, share))
-        if found is None:
-            found = self._plans[kind.rank, share] = plans(kind, share, self._budget)
-        return found
+        share_plans = self._plans.get((kind.rank, share))
+        if share_plans is None:
+            share_plans = self._plans[kind.rank, share] = plans(kind, share, self._budget)
+        return share_plans
 
     def top(self, kind: DomainKind, share: int) -> int:
         """Returns the least figures of the children's level alone, packed by its rule. Raises BudgetSpent."""
@@ -48,8 +48,8 @@ class Splitter:
 
     def shares(self, kind: DomainKind, order: Sequence[DomainKind], share: int) -> list[int]:
         """Returns the share of each child in this order. In a tie the first children get most pods. Raises BudgetSpent."""
-        found = min(self._ways(kind, order, share))[1]
-        return [-part for part in found]
+        parts = min(self._ways(kind, order, share))[1]
+        return [-part for part in parts]
 
     def _ways(self, kind: DomainKind, order: Sequence[DomainKind], share: int) -> list[tuple[int, list[int]]]:
         rule = kind.rule
@@ -73,7 +73,7 @@ class Splitter:
         [(size, many)] = plan.counts.items()
         tops = {child: self.top(child, size) for child in plan.options}
         last, left = 0, many
-        for child, some in sorted(kind.children, key=lambda one: tops.get(one[0], 0)):
+        for child, some in sorted(kind.children, key=lambda pair: tops.get(pair[0], 0)):
             if child in tops and left > 0:
                 last, left = tops[child], left - some
         return replace(plan, options={child: sizes for child, sizes in plan.options.items() if tops[child] <= last})
@@ -122,12 +122,12 @@ class Splitter:
                     here[left, parts] = min(ways)
             ahead = here
             best.append(here)
-        state, found = (share, plan.parts or 0), []
+        state, sizes = (share, plan.parts or 0), []
         for layer_best in reversed(best[1:]):
             size = -layer_best[state][1]
-            found.append(size)
+            sizes.append(size)
             state = (state[0] - size, state[1] - 1 if counted and size else state[1])
-        return found
+        return sizes
 
 
 def _suffix(numbers: Sequence[int]) -> list[int]:

@@ -29,19 +29,19 @@ def malformed(terms: Iterable[NodeSelectorTerm]) -> str | None:
     return None
 
 
-def _expression_problem(one: NodeSelectorRequirement) -> str | None:
-    if one.operator not in _OPERATORS:
+def _expression_problem(requirement: NodeSelectorRequirement) -> str | None:
+    if requirement.operator not in _OPERATORS:
         return f"the operator must be one of {', '.join(_OPERATORS)}"
-    if one.operator in _BY_VALUES and not one.values:
-        return f"{one.operator} needs at least one value"
-    if one.operator in _BY_PRESENCE and one.values:
-        return f"{one.operator} takes no values"
-    if one.operator in _BY_NUMBER and (len(one.values) != 1 or int64(one.values[0]) is None):
-        return f"{one.operator} needs exactly one value, an integer"
+    if requirement.operator in _BY_VALUES and not requirement.values:
+        return f"{requirement.operator} needs at least one value"
+    if requirement.operator in _BY_PRESENCE and requirement.values:
+        return f"{requirement.operator} takes no values"
+    if requirement.operator in _BY_NUMBER and (len(requirement.values) != 1 or int64(requirement.values[0]) is None):
+        return f"{requirement.operator} needs exactly one value, an integer"
     return None
 
 
-def _field_problem(one: NodeSelectorRequirement) -> str | None:
-    if one.operator not in _BY_VALUES:
+def _field_problem(requirement: NodeSelectorRequirement) -> str | None:
+    if requirement.operator not in _BY_VALUES:
         return f"the operator of a field must be one of {', '.join(_BY_VALUES)}"
-    return None if len(one.values) == 1 else f"{one.operator} needs exactly one value for a field"
+    return None if len(requirement.values) == 1 else f"{requirement.operator} needs exactly one value for a field"

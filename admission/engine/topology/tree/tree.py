@@ -230,12 +230,12 @@ class Tree:
         chain = self._chain()
         for depth, level in enumerate(chain):
             prefix = path[: depth + 1]
-            found = level.slots.get(prefix)
-            if found is None:
-                parent, found = slot, level.add(prefix, slot)
+            slot_of = level.slots.get(prefix)
+            if slot_of is None:
+                parent, slot_of = slot, level.add(prefix, slot)
                 if depth:
-                    chain[depth - 1].adopt(parent, found)
-            slot = found
+                    chain[depth - 1].adopt(parent, slot_of)
+            slot = slot_of
         self._row_of[key] = slot
         if self.shape.by_host:
             self.row_of_host[str(key)] = slot
