@@ -80,7 +80,7 @@ class StandIn:
         cluster = self.cluster
         none: dict[str, list[Any]] = {"flavors": [], "clusterQueues": [], "cohorts": []}
         return {
-            "session": telling(lambda: {"user": "you", "signIn": "none", "version": "0.2.0", "cluster": "made-up"}),
+            "session": telling(lambda: {"user": "you", "signIn": "none", "version": "0.3.0", "cluster": "made-up"}),
             "topology": telling(lambda: none if self.bare else cluster.flavors()),
             "topology/{flavor}": telling(cluster.tree),
             "queues": telling(lambda: none if self.bare else cluster.queues()),

@@ -42,7 +42,7 @@ async def test_the_images_in_the_cluster_are_told(tmp_path: Path) -> None:
         kubeconfig = server.kubeconfig(tmp_path / "kubeconfig")
         async with await Kube.connect(ClientSettings(kubeconfig=kubeconfig)) as kube:
             template = {**pod_template(), "metadata": {"labels": OURS}}
-            template["spec"]["containers"][0]["image"] = "registry.example.com/stowage:0.2.0"
+            template["spec"]["containers"][0]["image"] = "registry.example.com/stowage:0.3.0"
             spec = {"selector": {"matchLabels": OURS}, "template": template}
             await kube.create(NAMESPACES, {"metadata": {"name": "stowage-system"}})
             metadata = {"name": "stowage-webhook", "namespace": "stowage-system", "labels": OURS}
@@ -51,7 +51,7 @@ async def test_the_images_in_the_cluster_are_told(tmp_path: Path) -> None:
         process = await asyncio.create_subprocess_exec(*asked, stdout=subprocess.PIPE)
         found = json.loads((await process.communicate())[0])
     assert found["kubernetes"].startswith("v1.")
-    assert found["stowage-system/stowage-webhook"] == "registry.example.com/stowage:0.2.0"
+    assert found["stowage-system/stowage-webhook"] == "registry.example.com/stowage:0.3.0"
 
 
 @pytest.mark.stage
