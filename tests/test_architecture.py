@@ -14,7 +14,7 @@ from types import FrameType
 
 import pytest
 
-from admission.engine.cycle.decide import decide
+from admission.engine.decide import decide
 from admission.engine.model import Flavor, PreemptionPolicy
 from tests.admission.engine.builders import Cluster, queue, workload
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from admission.engine.cycle.cycle import CycleReport
-from admission.engine.cycle.decide import decide
 from admission.engine.cycle.second_pass import second_pass
+from admission.engine.decide import decide
 from admission.engine.decision import Decision
 from admission.engine.ledger.ledger import Ledger
 from admission.engine.model import Event, ObjectRemoved, PlacementOptions, RemovedKind, Workload

@@ -21,7 +21,7 @@ from time import process_time
 from typing import Any
 
 from admission.engine.cycle.cycle import CycleReport
-from admission.engine.cycle.decide import decide
+from admission.engine.decide import decide
 from admission.engine.decision import Admit
 from admission.engine.ledger.ledger import Ledger
 from admission.engine.model import (

@@ -22,8 +22,8 @@ from heapq import heapify, heappop, heappush
 from time import process_time
 from typing import Final
 
-from admission.engine.cycle.decide import decide
 from admission.engine.cycle.solve import flavors_of, place
+from admission.engine.decide import decide
 from admission.engine.ledger.holds import HoldKind
 from admission.engine.ledger.ledger import Ledger
 from admission.engine.model import (

@@ -19,7 +19,7 @@ from hashlib import sha256
 from time import process_time
 
 from admission.engine.cycle.cycle import CycleReport
-from admission.engine.cycle.decide import decide
+from admission.engine.decide import decide
 from admission.engine.decision import Decision
 from admission.engine.ledger.ledger import Ledger
 from admission.engine.model import (

@@ -16,7 +16,7 @@ from dataclasses import replace
 from hashlib import sha256
 from time import process_time
 
-from admission.engine.cycle.decide import decide
+from admission.engine.decide import decide
 from admission.engine.decision import Preempt
 from admission.engine.ledger.ledger import Ledger
 from admission.engine.model import (

@@ -25,7 +25,7 @@ from pathlib import Path
 from subprocess import run as start
 from typing import Any
 
-from admission.engine.cycle.decide import decide
+from admission.engine.decide import decide
 from admission.engine.ledger.ledger import Ledger
 from admission.engine.model import (
     HOSTNAME_LABEL,

@@ -28,8 +28,8 @@ from admission.controllers.write.evictor import Evictor
 from admission.controllers.write.outcome import Outcome
 from admission.engine import model
 from admission.engine.cycle.cycle import CycleReport
-from admission.engine.cycle.decide import decide
 from admission.engine.cycle.second_pass import Lost
+from admission.engine.decide import decide
 from admission.engine.decision import Admit, Decision, Evict, Preempt, PreemptionReason, Reject, Wait
 from admission.engine.reasons import Reason
 from admission.metrics import controller as metrics

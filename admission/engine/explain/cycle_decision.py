@@ -1,6 +1,6 @@
 """Computes what the cycle would decide on a waiting workload now, so that an explanation agrees with the status.
 
-explain.py and cycle_trials.py call it. The cycle itself (cycle/decide.py) decides, in a trial of the ledger, on a queue that
+explain.py and cycle_trials.py call it. The cycle itself (decide.py) decides, in a trial of the ledger, on a queue that
 holds the workload and those whose claims bind it: preemptors whose victims are leaving, workloads with a reservation
 (backfill), and the gangs that start together with it. Remedies are checked on a queue in which all competitors of the workload
 have their turn too (`simulated_cycle`). No effect of the decision remains.
@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from heapq import nsmallest
 
 from admission.engine.cycle.cycle import CycleReport
-from admission.engine.cycle.decide import decide
+from admission.engine.decide import decide
 from admission.engine.decision import Admit, Decision, Preempt
 from admission.engine.ledger.ledger import Ledger
 from admission.engine.model import Workload

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from admission.engine.advance_reservations import usable_by
-from admission.engine.cycle.decide import decide
+from admission.engine.decide import decide
 from admission.engine.decision import Admit
 from admission.engine.ledger.ledger import Ledger
 from admission.engine.model import (

@@ -28,7 +28,7 @@ from admission.controllers.state.evictions import Eviction, evicted
 from admission.engine import model
 from admission.engine.convert import convert_admissions, convert_queues
 from admission.engine.convert import convert_workloads as convert
-from admission.engine.cycle.decide import decide
+from admission.engine.decide import decide
 from admission.engine.decision import Admit, Evict, Preempt
 from admission.engine.ledger.ledger import Ledger
 from admission.engine.queue.queues import PendingQueues

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from admission.engine.cycle.decide import decide
 from admission.engine.cycle.second_pass import moved_pods, second_pass
 from admission.engine.cycle.spare_hosts import held, hold_missing
+from admission.engine.decide import decide
 from admission.engine.decision import Admit, Evict
 from admission.engine.ledger.holds import HoldKind, hold_key
 from admission.engine.ledger.ledger import Ledger

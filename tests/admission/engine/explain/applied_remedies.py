@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from admission.engine.cycle.cycle import CycleReport
-from admission.engine.cycle.decide import decide
+from admission.engine.decide import decide
 from admission.engine.decision import Preempt
 from admission.engine.explain.changes import (
     AddNodes,

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from admission.engine.cycle.decide import decide
+from admission.engine.decide import decide
 from admission.engine.explain.changes import Finish, LetEvict, Remedy
 from admission.engine.explain.cycle_decision import DecisionInputs
 from admission.engine.explain.explain import explain

@@ -18,7 +18,7 @@ import pytest
 from rich.console import Console
 
 from admission.cli import explain as command
-from admission.engine.cycle.decide import decide
+from admission.engine.decide import decide
 from admission.engine.decision import Preempt, Proven, Wait
 from admission.engine.explain.changes import (
     AddNodes,

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from math import inf
 
 from admission.engine.cycle.cycle import CycleReport
-from admission.engine.cycle.decide import decide
+from admission.engine.decide import decide
 from admission.engine.explain.cycle_decision import DecisionInputs
 from admission.engine.ledger.holds import Hold, HoldKind
 from admission.engine.model import (
