@@ -12,6 +12,7 @@ flavors/              the flavor of each pod set
 topology/             placement on the tree
 preemption/           the workloads to evict
 cycle/                the admission cycle
+features/             the features of the cycle, one line each
 decide                the cycle as the running system makes it
 requests              the placement requests of a workload at present
 spare_quota           places for pods and spare hosts for which there is quota too

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Final, Self
 
 from admission.controllers.moves.places import GRACE
-from admission.engine.cycle.outcomes import PLACE_HELD
+from admission.engine.features.moves import PLACE_HELD
 from admission.engine.ledger.ledger import Ledger
 from admission.engine.moves.wording import gang_of
 from api.kube.turns import Turns

@@ -1,6 +1,7 @@
 """The admission cycle: which workloads start now, and what reserves, orders or limits their starts.
 
 cycle                      one cycle, in numbered steps
+feature                    what a feature adds to it: hooks
 solve                      searches flavors and domains: the question that every decision asks
 outcomes                   the end of a head's turn: it starts, waits, or reserves
 nominate, nomination       flavors, domains and victims of a head; the same as a value

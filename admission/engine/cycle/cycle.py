@@ -31,21 +31,20 @@ from functools import partial
 
 from admission.engine.cycle.backfill import BEHIND, Backfill
 from admission.engine.cycle.elastic import grow, slice_released
+from admission.engine.cycle.feature import Features
 from admission.engine.cycle.gangs import GangGroups, is_grouped
 from admission.engine.cycle.group_decisions import GroupDecisions
 from admission.engine.cycle.head_hints import HeadHints
 from admission.engine.cycle.head_order import ClassicalOrder, FairOrder, Head, HeadOrder
-from admission.engine.cycle.held_capacity import drawing
 from admission.engine.cycle.kept_quota import KeptQuota, keeps
 from admission.engine.cycle.nominate import DEFERRED, Nominator
 from admission.engine.cycle.nomination import Nomination
-from admission.engine.cycle.outcomes import PLACE_HELD, Outcomes, requested
+from admission.engine.cycle.outcomes import Outcomes, requested
 from admission.engine.cycle.reservations import Reservations, starting_together
 from admission.engine.cycle.solve import Unsolved, flavors_of, place, refusals
 from admission.engine.decision import PREEMPTION_GATED, Admit, Decision, PlacementResult, Preempt, Wait
 from admission.engine.flavors.assign import FlavorAssignment, Mode, NoPreemption, Preemptions
 from admission.engine.flavors.search import QuotaQueries, Scope
-from admission.engine.ledger.holds import HoldKind
 from admission.engine.ledger.ledger import Ledger
 from admission.engine.model import ClusterQueue, PlacementRequest, StopPolicy, Workload
 from admission.engine.preemption.projected_quota import reclaimable_beside
@@ -90,14 +89,16 @@ def run_cycle(
     *,
     fair: bool = False,
     startable: int | None = None,
+    features: Features | None = None,
 ) -> CycleReport:
     """Decides on up to `budget` workloads (at least one), admissions and waits together. `now` is epoch seconds.
 
     Without `preemptions` no workload is evicted. `fair`: fair sharing is on. `startable` limits how many workloads may start,
-    because each must have its pods ready before the next one starts (lifecycle.md 3.6); None means no limit.
+    because each must have its pods ready before the next one starts (lifecycle.md 3.6); None means no limit. Without `features`
+    nothing that is held is used.
     """
     queues.due(now)
-    cycle = _Cycle(ledger, queues, now, preemptions or NoPreemption(ledger.quota), fair, startable)
+    cycle = _Cycle(ledger, queues, now, preemptions or NoPreemption(ledger.quota), fair, startable, features)
     decisions = cycle.run(max(1, budget))
     return CycleReport(tuple(decisions), tuple(queues.take_notices()), cycle.more(), tuple(cycle.undecided))
 
@@ -113,8 +114,10 @@ class _Cycle:
         preemptions: Preemptions,
         fair: bool,
         startable: int | None,
+        features: Features | None,
     ) -> None:
         self._ledger, self._queues, self._now, self._fair = ledger, queues, now, fair
+        self._features = features or Features()
         self._preemptions = preemptions
         self._no_preemption = NoPreemption(ledger.quota)
         self._nominator = Nominator(ledger, preemptions, now, thorough=True)
@@ -192,11 +195,12 @@ class _Cycle:
 
     def _consider(self, head: Head) -> Decision | None:
         """Returns the decision on a head; None if its evaluation shows that other heads come first."""
-        with drawing(self._ledger, head.workload), self._ledger.holds.lifted(HoldKind.PLACE, head.workload.key) as held:
-            return self._decide(head, held=held)
+        instead = self._features.instead_of_room(head.workload)
+        with self._ledger.bound.lifted(head.workload.key), self._features.turn(head.workload):
+            return self._decide(head, instead)
 
-    def _decide(self, head: Head, *, held: bool) -> Decision | None:
-        """Decides like `_consider`. `held`: a place was held for the head, and counts as free for it; it evicts nothing."""
+    def _decide(self, head: Head, instead: tuple[Reason, str] | None) -> Decision | None:
+        """Decides like `_consider`. `instead`: why the head waits if it does not fit; None if room may be made for it."""
         workload = head.workload
         self._reservations.drop(workload.key)  # a head has no reservation: it was dropped, maybe in this cycle
         if workload.gang is not None:
@@ -223,8 +227,8 @@ class _Cycle:
             return None
         assignment = self._assign(head, queue)
         if assignment.mode < Mode.FIT or not self._reservations.leave_quota_for(queue.name, assignment):
-            if held:
-                return self._outcomes.wait(head, queue, Reason.WAITING_FOR_MOVED, PLACE_HELD)
+            if instead is not None:
+                return self._outcomes.wait(head, queue, *instead)
             return self._make_room(head, queue, assignment)
         if self._order.goes_back(head, assignment.level):
             return None
@@ -244,8 +248,8 @@ class _Cycle:
             # A head that cannot be evaluated comes next at once, and raises there.
             with (
                 suppress(Exception),
-                drawing(self._ledger, workload),
-                self._ledger.holds.lifted(HoldKind.PLACE, workload.key),
+                self._ledger.bound.lifted(workload.key),
+                self._features.turn(workload),
             ):
                 self._assign(head, queue)
 

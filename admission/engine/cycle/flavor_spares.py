@@ -4,7 +4,7 @@ The rule comes from an annotation of the ResourceFlavor (model.SpareRule). A hos
 are in use, one is held as soon as it is idle. The ledger counts all that is free on a held host like an admission that nobody
 can evict, and charges it to the ClusterQueue of the rule as far as that has quota. The second pass releases the spare hosts
 near a workload that lost a node, and holds what remains. Which host it is need not be remembered: see spare_hosts.py.
-Called by `decide` and by the second pass.
+Called by features/spares.py and by the second pass.
 """
 
 from __future__ import annotations

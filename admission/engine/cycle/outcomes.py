@@ -31,7 +31,6 @@ from admission.engine.reasons import Reason
 from admission.engine.requests import next_step, relaxation, relaxed, relaxes
 from admission.engine.topology.oversized import oversized
 
-PLACE_HELD = "the workloads that leave its place for others have not left yet; the place is held for it"
 NOT_READY = "waiting for all admitted workloads to be in PodsReady condition"
 _MAY_LAST_FOREVER = (Reason.NO_MATCHING_FLAVOR, Reason.EXCEEDS_MAX_QUOTA, Reason.TOPOLOGY_PLACEMENT_FAILED)
 

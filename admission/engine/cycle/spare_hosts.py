@@ -3,7 +3,7 @@
 Nothing runs on a spare host, so which one it is need not survive a restart: a restarted controller holds those that it finds,
 before it admits anything. A snapshot names them, because explanations depend on which hosts are free. The ledger counts them
 like an admission that nobody can evict, on nodes and in quota. Which hosts they can be: topology/spares.py. Called by the
-cycle, the second pass and `decide`.
+cycle, the second pass and features/spares.py.
 """
 
 from __future__ import annotations

@@ -78,7 +78,7 @@ class _AdmittedUsage:
         self._by_priority.add(queue, allocation.workload.lowest_priority, usage, sign)
 
     def add_reserved(self, reserved: ReservedQuota) -> None:
-        """Adds what advance reservations charge."""
+        """Adds what is charged for reserved nodes."""
         for queue in reserved.queues():
             self._by_queue.setdefault(queue, Counter()).update(reserved.usage(queue))
 

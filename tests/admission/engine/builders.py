@@ -6,7 +6,9 @@ from collections.abc import Iterable, Mapping
 from functools import partial
 
 from admission.engine.cycle.cycle import CycleReport, run_cycle
+from admission.engine.cycle.feature import CycleContext
 from admission.engine.decision import Admit, Wait
+from admission.engine.features import features_of
 from admission.engine.ledger.ledger import Ledger
 from admission.engine.model import (
     ClusterQueue,
@@ -92,7 +94,8 @@ class Cluster:
         self, budget: int = 100, now: float = 0.0, *, fair: bool = False, startable: int | None = None
     ) -> CycleReport:
         """One cycle."""
-        return run_cycle(self.ledger, self.queues, now, budget, fair=fair, startable=startable)
+        features = features_of(CycleContext(self.ledger, self.queues))
+        return run_cycle(self.ledger, self.queues, now, budget, fair=fair, startable=startable, features=features)
 
     def finish(self, key: str) -> None:
         """The workload is done: its room is free, its preemptor knows it, and its queue's relatives look again."""

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from admission.engine.cycle.outcomes import PLACE_HELD
 from admission.engine.decide import decide
 from admission.engine.decision import Admit, Decision, Preempt, Wait
+from admission.engine.features.moves import PLACE_HELD
 from admission.engine.ledger.holds import HoldKind, hold_key
 from admission.engine.ledger.ledger import Ledger
 from admission.engine.model import CPU, BoundPod, MoveTerms, ObjectRemoved, RemovedKind, TopologyRequest, Workload
