@@ -220,7 +220,7 @@ class Feature:
 
 _MOVES: Final = r"[./]moves\b|\b[Mm]overs?\b|\bMOV(?:E|ES|ING|ABLE)\w*|\bMove\w*\b"
 FEATURES: Final = (
-    Feature("moves", "(?:engine|controllers)/moves/|features/moves", _MOVES, 43, "10"),
+    Feature("moves", "(?:engine|controllers)/moves/|features/(?:moves|__init__)", _MOVES, 43, "10"),
     Feature("spare hosts", "spare", r"(?i)spare.?host", 45, "10"),
     Feature("advance reservations", "advance_reservation", r"(?i)advance.?reservation", 37, "10"),
     Feature("backfill", "backfill", r"(?i)backfill", 46, "12"),

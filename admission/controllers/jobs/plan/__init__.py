@@ -5,7 +5,7 @@ workload_plan    the actions for a job and its one Workload
 workload         composes a job's Workload
 start            starts an admitted job
 finish           finishes Workloads
-holding          jobs that cannot have pods: on hold, or with unreadable pod sets
+without_pods     jobs that cannot have pods: on hold, or with unreadable pod sets
 elastic          resizes a job while it runs
 equivalence      compares the pod sets of a job with those of its Workload
 pod_set_infos    what a start adds to pod sets

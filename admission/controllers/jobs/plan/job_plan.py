@@ -10,7 +10,7 @@ of the job or its Workload, so no state is kept between two plans. In brief:
     running and not admitted        -> stop the job; once at rest, restore the templates
     running, but overlooked         -> wake the kind's own controller
 
-holding.py covers jobs that are on hold or cannot be read. An elastic job has more than one Workload while it grows
+without_pods.py covers jobs that are on hold or cannot be read. An elastic job has more than one Workload while it grows
 (elastic.py).
 """
 
@@ -43,7 +43,7 @@ from admission.controllers.jobs.plan.finish import (
     plan_left,
     plan_orphaned,
 )
-from admission.controllers.jobs.plan.holding import plan_hold, plan_unreadable
+from admission.controllers.jobs.plan.without_pods import plan_hold, plan_unreadable
 from admission.controllers.jobs.plan.workload import (
     PriorityClassMissing,
     adopted,

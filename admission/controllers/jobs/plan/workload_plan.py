@@ -14,9 +14,9 @@ from admission.controllers.jobs.plan.elastic import (
 )
 from admission.controllers.jobs.plan.equivalence import has_start, same_pod_sets, started_pod_sets
 from admission.controllers.jobs.plan.finish import check_messages, declared_finished, kept_until, let_go, stop_keeping
-from admission.controllers.jobs.plan.holding import NOT_ADMITTED
 from admission.controllers.jobs.plan.pods_ready import is_readiness_kept, with_pods_ready, with_reclaimable
 from admission.controllers.jobs.plan.start import host_left, is_unstarted, plan_overlooked, plan_start
+from admission.controllers.jobs.plan.without_pods import NOT_ADMITTED
 from admission.controllers.jobs.plan.workload import (
     PriorityClassMissing,
     changed_annotations,

@@ -4,7 +4,7 @@ gang               the terms of a gang
 gang_limit         its time limit
 gang_groups        gangs that start together
 gang_events        events on waiting members
-held_members       what keeps a member from being bound
+unbindable         what keeps a member from being bound
 podgroups          reconciles PodGroups
 pod_group_status   the status of a PodGroup
 freequeue          the queues of gangs without a queue name

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from admission.controllers.pods.gangs.gang import GangTerms, backoff_message
-from admission.controllers.pods.gangs.held_members import short_of_members
+from admission.controllers.pods.gangs.unbindable import short_of_members
 from admission.integrations.pods.pod import QueuedPod
 from api.groups import Phase, PodGroupStatus
 from api.meta import Condition, find_condition, is_true, object_key, rfc3339, set_condition

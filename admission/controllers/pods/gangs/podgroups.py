@@ -16,10 +16,10 @@ from cachetools import LRUCache
 from pydantic import ValidationError
 
 from admission.controllers.pods.gangs.gang import GangTerms, is_gang, stopped, terms_of
-from admission.controllers.pods.gangs.held_members import LOOK_AGAIN, ClaimProblem, held_members, looks_again
 from admission.controllers.pods.gangs.pod_group_status import next_status
 from admission.controllers.pods.gangs.sakkara_groups import SakkaraGroups
 from admission.controllers.pods.gangs.sakkara_terms import as_described
+from admission.controllers.pods.gangs.unbindable import LOOK_AGAIN, ClaimProblem, held_members, looks_again
 from admission.controllers.pods.pod_indexes import BY_GROUP, PodView, group_keys
 from admission.controllers.watch.caches import InformerView
 from admission.controllers.write.creation import create_unless_present

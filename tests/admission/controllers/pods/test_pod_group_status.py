@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from admission.controllers.pods.gangs.gang import GangTerms
-from admission.controllers.pods.gangs.held_members import held_members
 from admission.controllers.pods.gangs.pod_group_status import next_status
+from admission.controllers.pods.gangs.unbindable import held_members
 from admission.integrations.pods.pod import PodMeta, QueuedPod
 from api.groups import PodGroupStatus
 from api.workloads import Workload
