@@ -295,14 +295,14 @@ def _names(statement: ast.stmt) -> Iterator[object]:
 
 
 def metrics_elsewhere(modules: Sequence[Module]) -> list[str]:
-    """Returns the modules that declare metrics outside a folder `metrics`."""
+    """Returns the modules that declare metrics outside a folder `metrics` or a module of that name."""
     return [
         each.path
         for each in modules
-        if "/metrics/" not in each.path
+        if "/metrics/" not in each.path and each.basename != "metrics"
         for node in each.tree.body
-        if isinstance(node, ast.ImportFrom) and node.module == "prometheus_client"
-        if any(alias.name in _METRICS for alias in node.names)
+        if isinstance(node, ast.Assign | ast.AnnAssign) and isinstance(node.value, ast.Call)
+        if getattr(node.value.func, "id", "") in _METRICS
     ]
 
 

@@ -6,9 +6,6 @@ from prometheus_client import Counter, Gauge, Histogram
 
 from api.kube.owned_series import owned
 
-# 1, 2.5, 5, 10, then doubling, 14 in all: Kueue's buckets for waiting times
-_WAIT = (1, 2.5, 5, *(10 * 2**n for n in range(11)))
-
 ATTEMPTS = Counter("kueue_admission_attempts", "Admission cycles, by result.", ("result",))
 ATTEMPT_SECONDS = Histogram("kueue_admission_attempt_duration_seconds", "Seconds of an admission cycle.", ("result",))
 DECISION_SECONDS = Histogram(
@@ -54,35 +51,6 @@ REPEATED_PREEMPTIONS = owned(
     "stowage_repeated_preemptions",
     "Workloads that had to wait because they had evicted the same victim twice within ten minutes.",
     ("cluster_queue",),
-)
-QUOTA_RESERVED = owned(
-    Counter, "kueue_quota_reserved_workloads", "Workloads that reserved quota.", ("cluster_queue", "priority_class")
-)
-ADMITTED = owned(Counter, "kueue_admitted_workloads", "Workloads admitted.", ("cluster_queue", "priority_class"))
-EVICTED = owned(
-    Counter,
-    "kueue_evicted_workloads",
-    "Workloads evicted.",
-    ("cluster_queue", "reason", "underlying_cause", "priority_class"),
-)
-EVICTED_ONCE = owned(
-    Counter,
-    "kueue_evicted_workloads_once",
-    "Workloads evicted for this reason and cause for the first time.",
-    ("cluster_queue", "reason", "underlying_cause", "priority_class"),
-)
-PREEMPTED = owned(
-    Counter,
-    "kueue_preempted_workloads",
-    "Workloads preempted by others.",
-    ("preempting_cluster_queue", "reason"),
-)
-WAIT_SECONDS = owned(
-    Histogram,
-    "kueue_quota_reserved_wait_time_seconds",
-    "Seconds from queueing to the quota reservation.",
-    ("cluster_queue", "priority_class"),
-    buckets=_WAIT,
 )
 LEDGER_DIFFERENCES = Gauge(
     "stowage_ledger_differences", "Differences that the last audit of the ledger found; must be 0."

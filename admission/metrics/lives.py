@@ -1,7 +1,7 @@
 """Metrics of a workload's lifecycle by ClusterQueue and LocalQueue: number of workloads per stage, and durations.
 
-The names are those that Kueue's dashboards query. controllers/report/lifecycle_metrics.py sets them,
-controllers/write/evictor.py evictions.
+The names are those that Kueue's dashboards query. Those who write an admission or an eviction (controllers/write) count it by
+ClusterQueue; controllers/report/lifecycle_metrics.py sets all others from what is observed.
 """
 
 from __future__ import annotations
@@ -26,19 +26,23 @@ Local = tuple[str, str] | None
 
 
 class Count:
-    """A counter by ClusterQueue (`kueue_...`) and by LocalQueue (`kueue_local_queue_...`).
+    """A counter by ClusterQueue (`kueue_...`) and by LocalQueue (`kueue_local_queue_...`)."""
 
-    With `whole` False there is no counter by ClusterQueue, because another module has it.
-    """
-
-    def __init__(self, name: str, text: str, *, whole: bool = True) -> None:
-        self._whole = owned(Counter, f"kueue_{name}", text, _QUEUE) if whole else None
+    def __init__(self, name: str, text: str) -> None:
+        self._whole = owned(Counter, f"kueue_{name}", text, _QUEUE)
         self._local = owned(Counter, f"kueue_local_queue_{name}", text, _LOCAL)
 
     def add(self, queue: str, local: Local, priority: str) -> None:
         """Adds one workload."""
-        if self._whole is not None:
-            self._whole.labels(queue, priority).inc()
+        self.add_whole(queue, priority)
+        self.add_local(local, priority)
+
+    def add_whole(self, queue: str, priority: str) -> None:
+        """Adds one workload by ClusterQueue alone, for those who write what is counted."""
+        self._whole.labels(queue, priority).inc()
+
+    def add_local(self, local: Local, priority: str) -> None:
+        """Adds one workload by LocalQueue alone."""
         if local is not None:
             self._local.labels(*local, priority).inc()
 
@@ -46,21 +50,28 @@ class Count:
 class Time:
     """A histogram of seconds by ClusterQueue and LocalQueue; see `Count`."""
 
-    def __init__(self, name: str, text: str, buckets: Sequence[float] = WAIT, *, whole: bool = True) -> None:
-        self._whole = owned(Histogram, f"kueue_{name}", text, _QUEUE, buckets=buckets) if whole else None
+    def __init__(self, name: str, text: str, buckets: Sequence[float] = WAIT) -> None:
+        self._whole = owned(Histogram, f"kueue_{name}", text, _QUEUE, buckets=buckets)
         self._local = owned(Histogram, f"kueue_local_queue_{name}", text, _LOCAL, buckets=buckets)
 
     def add(self, queue: str, local: Local, priority: str, seconds: float) -> None:
         """Adds one duration."""
-        if self._whole is not None:
-            self._whole.labels(queue, priority).observe(seconds)
+        self.add_whole(queue, priority, seconds)
+        self.add_local(local, priority, seconds)
+
+    def add_whole(self, queue: str, priority: str, seconds: float) -> None:
+        """Adds one duration by ClusterQueue alone, for those who write what is timed."""
+        self._whole.labels(queue, priority).observe(seconds)
+
+    def add_local(self, local: Local, priority: str, seconds: float) -> None:
+        """Adds one duration by LocalQueue alone."""
         if local is not None:
             self._local.labels(*local, priority).observe(seconds)
 
 
-RESERVED = Count("quota_reserved_workloads", "Workloads that reserved quota.", whole=False)
-RESERVED_WAIT = Time("quota_reserved_wait_time_seconds", "Seconds from queueing to the quota reservation.", whole=False)
-ADMITTED = Count("admitted_workloads", "Workloads admitted.", whole=False)
+RESERVED = Count("quota_reserved_workloads", "Workloads that reserved quota.")
+RESERVED_WAIT = Time("quota_reserved_wait_time_seconds", "Seconds from queueing to the quota reservation.")
+ADMITTED = Count("admitted_workloads", "Workloads admitted.")
 ADMITTED_WAIT = Time("admission_wait_time_seconds", "Seconds from queueing to the admission.", _LONG)
 CHECKS_WAIT = Time("admission_checks_wait_time_seconds", "Seconds from the quota reservation to the admission.")
 READY_WAIT = Time("ready_wait_time_seconds", "Seconds from queueing until all pods were ready.")
@@ -68,6 +79,24 @@ ADMITTED_READY = Time("admitted_until_ready_wait_time_seconds", "Seconds from th
 FINISHED = Count("finished_workloads", "Workloads that finished.")
 EXECUTION = Time("execution_time_seconds", "Seconds from the admission to the end.", _LONG)
 
+EVICTED = owned(
+    Counter,
+    "kueue_evicted_workloads",
+    "Workloads evicted.",
+    ("cluster_queue", "reason", "underlying_cause", "priority_class"),
+)
+EVICTED_ONCE = owned(
+    Counter,
+    "kueue_evicted_workloads_once",
+    "Workloads evicted for this reason and cause for the first time.",
+    ("cluster_queue", "reason", "underlying_cause", "priority_class"),
+)
+PREEMPTED = owned(
+    Counter,
+    "kueue_preempted_workloads",
+    "Workloads preempted by others.",
+    ("preempting_cluster_queue", "reason"),
+)
 LOCAL_EVICTED = owned(
     Counter, "kueue_local_queue_evicted_workloads", "Workloads evicted.", (*_LOCAL[:2], *_EVICTION, "priority_class")
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 import yaml
 from prometheus_client.metrics import MetricWrapperBase
 
+from admission.metrics.lives import Count, Time
 from api.kube import metrics as of_access
 from api.kube.owned_series import OwnedSeries
 from hack import board, reference
@@ -31,7 +33,8 @@ def declared() -> dict[str, set[str]]:
     """The labels of each series that our metrics may have."""
     found: dict[str, set[str]] = {}
     for module in (*reference.METRIC_MODULES, of_access):
-        for value in vars(module).values():
+        parts = (vars(each).values() if isinstance(each, Count | Time) else (each,) for each in vars(module).values())
+        for value in chain.from_iterable(parts):
             metric = value.metric if isinstance(value, OwnedSeries) else value
             if isinstance(metric, MetricWrapperBase):
                 labels = set(metric._labelnames)

@@ -23,7 +23,7 @@ from admission.controllers.write.status import read_again
 from admission.engine.decision import Evict, Preempt, PreemptionReason
 from admission.engine.model import Workload as EngineWorkload
 from admission.engine.preemption.wording import eviction_message, preempted_event, priorities
-from admission.metrics import controller as metrics
+from admission.metrics import lives
 from api.errors import Conflict, NotFound, NotLeader, ServerError, StowageError, Unreachable
 from api.kube.client import Kube
 from api.kube.events import EventRecorder, ref_to
@@ -181,7 +181,7 @@ class PendingEvictions:
             )
             local = self._views.local_queue_of(preemptor)
             queue = local.spec.cluster_queue if local else ""
-            metrics.PREEMPTED.labels(queue, removal.eviction.preemption or removal.eviction.reason).inc()
+            lives.PREEMPTED.labels(queue, removal.eviction.preemption or removal.eviction.reason).inc()
 
     def _look_again(self, removal: PendingEviction) -> None:
         pending = filter(None, map(self._queues.workload, removal.preemptors))

@@ -57,10 +57,10 @@ class LifecycleMetrics:
         labels, at = (queue, self._local(workload), _priority(workload)), self._now()
         new = now.keys() - was.keys()
         if QUOTA_RESERVED in new:
-            metrics.RESERVED.add(*labels)
-            metrics.RESERVED_WAIT.add(*labels, _spent(_queued(workload), at))
+            metrics.RESERVED.add_local(*labels[1:])
+            metrics.RESERVED_WAIT.add_local(*labels[1:], _spent(_queued(workload), at))
         if ADMITTED in new:
-            metrics.ADMITTED.add(*labels)
+            metrics.ADMITTED.add_local(*labels[1:])
             metrics.ADMITTED_WAIT.add(*labels, _spent(_queued(workload), at))
             metrics.CHECKS_WAIT.add(*labels, _spent(_since(now, QUOTA_RESERVED), at))
             for cohort in self._cohorts(queue):

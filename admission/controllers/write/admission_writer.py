@@ -20,7 +20,7 @@ from admission.controllers.write.status import patch_status, read_again
 from admission.engine.convert import convert_admissions
 from admission.engine.decision import Admit
 from admission.engine.moves.plans import Move
-from admission.metrics import controller as metrics
+from admission.metrics import lives
 from api import backfill
 from api.errors import Conflict, NotFound, ServerError, Unreachable
 from api.kube.client import Kube
@@ -157,15 +157,15 @@ class AdmissionWriter:
         queue, ref = admission.cluster_queue, after.spec.priority_class_ref
         waited = max(0.0, self._now() - (parse_time(before.metadata.creation_timestamp) or self._now()))
         labels = (queue, ref.name if ref else "")
-        metrics.QUOTA_RESERVED.labels(*labels).inc()
-        metrics.WAIT_SECONDS.labels(*labels).observe(waited)
+        lives.RESERVED.add_whole(*labels)
+        lives.RESERVED_WAIT.add_whole(*labels, waited)
         about = ref_to(WORKLOADS, after)
         if ignored := ignored_constraints(after, admission, self._views):
             self._recorder.record(about, "Warning", "ConstraintIgnored", ignored)
         text = f"Quota reserved in ClusterQueue {queue}, wait time since queued was {waited:.0f}s{considered}"
         self._recorder.record(about, "Normal", "QuotaReserved", text)
         if is_true(after.status.conditions, ADMITTED):
-            metrics.ADMITTED.labels(*labels).inc()
+            lives.ADMITTED.add_whole(*labels)
             text = f"Admitted by ClusterQueue {queue}, wait time since reservation was 0s"
             self._recorder.record(about, "Normal", "Admitted", text)
 

@@ -13,7 +13,7 @@ from admission.controllers.state.condition_table import Writer
 from admission.controllers.state.evictions import Eviction, evicted
 from admission.controllers.watch.cluster_view import Views
 from admission.controllers.write.status import patch_status
-from admission.metrics import controller as metrics
+from admission.metrics import lives
 from api.kube.client import Kube
 from api.kube.events import EventRecorder, ref_to
 from api.kube.resources import WORKLOADS
@@ -47,9 +47,9 @@ class Evictor:
             return
         ref = after.spec.priority_class_ref
         labels = (before.status.admission.cluster_queue, eviction.reason, eviction.cause, ref.name if ref else "")
-        metrics.EVICTED.labels(*labels).inc()
+        lives.EVICTED.labels(*labels).inc()
         if _times(after.status, eviction) == 1:
-            metrics.EVICTED_ONCE.labels(*labels).inc()
+            lives.EVICTED_ONCE.labels(*labels).inc()
 
 
 def _times(status: WorkloadStatus, eviction: Eviction) -> int:

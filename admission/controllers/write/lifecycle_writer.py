@@ -15,7 +15,7 @@ from admission.controllers.watch.cluster_view import Views
 from admission.controllers.write.evictor import Evictor
 from admission.controllers.write.status import patch_status
 from admission.engine.reasons import Reason
-from admission.metrics import controller as metrics
+from admission.metrics import lives
 from api.errors import Conflict, NotFound
 from api.kube.client import Kube, PatchKind
 from api.kube.events import EventRecorder, ref_to
@@ -74,7 +74,7 @@ class LifecycleWriter:
             f"Admitted by ClusterQueue {admission.cluster_queue}, wait time since reservation was {max(0, waited):.0f}s"
         )
         self._recorder.record(about, "Normal", "Admitted", text)
-        metrics.ADMITTED.labels(admission.cluster_queue, ref.name if ref else "").inc()
+        lives.ADMITTED.add_whole(admission.cluster_queue, ref.name if ref else "")
 
     def _tell_pod(self, before: Workload, after: Workload) -> None:
         """Records on a pod that queues by itself what keeps its Workload out of the cycles."""
