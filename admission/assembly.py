@@ -61,11 +61,11 @@ from admission.controllers.sakkara.reporter import Reporter
 from admission.controllers.watch.cluster_view import Views
 from admission.controllers.watch.feed import Feed
 from admission.controllers.watch.past_usage import UsageSampler
+from admission.controllers.watch.workload_conversion import no_guess
 from admission.controllers.write.evictor import Evictor
 from admission.engine.cycle import spare_hosts
 from admission.engine.cycle.held_capacity import unowned_usage
 from admission.engine.ledger.ledger import Ledger
-from admission.engine.moves.waiting import LatestStart
 from admission.engine.queue.past_usage import PastUsage
 from admission.engine.queue.queues import PendingQueues
 from admission.engine.scheduler_state import SchedulerState
@@ -146,7 +146,6 @@ class Deciding:
     context: SchedulerContext
     waits: WaitReporter
     times: SolverTimes
-    reservations: AdvanceReservationController
 
 
 def deciding(shared: Shared) -> Deciding:
@@ -156,6 +155,8 @@ def deciding(shared: Shared) -> Deciding:
     past = PastUsage(settings.admission_fair_sharing.rules())
     ledger, queues, due = shared.ledger, PendingQueues(past), asyncio.Event()
     state = SchedulerState(ledger, queues)
+    learned = RunTimeKeeper(writer, shared.recorder, settings.namespace, section.run_times_period)
+    guesses = Guesses(views, queues, learned.times, due.set, section.forecast_period)
     by_eviction = settings.wait_for_pods_ready.requeuing_strategy.timestamp == "Eviction"
     feed = Feed(
         views,
@@ -164,12 +165,16 @@ def deciding(shared: Shared) -> Deciding:
         rules=replace(settings.resources.rules(), reclaims=settings.controller.reclaimable_pods),
         by_eviction=by_eviction,
         groups_outrank=settings.sakkara.priority_across_namespaces,
+        guess=guesses.of if section.forecasts else no_guess,
+        tell_unread=partial(_usage_not_read, shared.recorder),
     )
     feed.count_in_steps()
     feed.refresh_in_steps()
     shared.job_kinds.on_change(feed.kinds_changed)
     readiness = _readiness(shared, state, due)
-    forecast: LatestStart | None = None
+    limits = ForecastLimits(section.forecast_period, section.explain_after)
+    forecaster = Forecaster(writer, views, ledger, queues, learned, limits) if section.forecasts else None
+    latest_start = None if forecaster is None else forecaster.latest_start
     explainer = Explainer(
         writer,
         views,
@@ -180,37 +185,29 @@ def deciding(shared: Shared) -> Deciding:
         sharing=sharing,
         moves=section.moves,
         startable=lambda: readiness.startable(in_flight=False) if readiness else None,
-        latest_start=lambda key: None if forecast is None else forecast(key),
+        latest_start=latest_start,
     )
     waits = WaitReporter(writer, views, shared.recorder, section.wait_report_period, explainer=explainer)
     context = SchedulerContext(feed, ledger, queues, due, section, sharing, readiness)
     times = SolverTimes(views.workloads.objects.get)
     scheduler = Scheduler(writer, views, context, waits, shared.recorder, spent=times.spent)
-    more: list[Run] = []
-    if section.forecasts:
-        limits = ForecastLimits(section.forecast_period, section.explain_after)
-        learned = RunTimeKeeper(writer, shared.recorder, settings.namespace, section.run_times_period)
-        forecaster = Forecaster(writer, views, ledger, queues, learned, limits)
-        forecast = forecaster.latest_start
-        guesses = Guesses(views, queues, learned.times, due.set, section.forecast_period)
-        feed.conversion.guess = guesses.of
-        more += [("run times", learned.run), ("forecasts", forecaster.run), ("guesses", guesses.run)]
-    moves = MoveController(writer, views, context, scheduler, shared.recorder, state, forecast)
-    more.append(("moves", moves.run))
-    reservations = AdvanceReservationController(writer, views, ledger, feed)
+    forecasts: tuple[Run, ...] = ()
+    if forecaster is not None:
+        forecasts = (("run times", learned.run), ("forecasts", forecaster.run), ("guesses", guesses.run))
+    moves = MoveController(writer, views, context, scheduler, shared.recorder, state, latest_start)
     lost = LostWakeUps(context, section.fresh_look_period, section.fresh_look_workloads)
     scheduler.after_cycle(lost.cycle_ended)
     part = ProcessPart(
         runs=(
-            *more,
-            ("advance reservations", reservations.run),
+            *forecasts,
+            ("moves", moves.run),
             ("scheduler", scheduler.run),
             ("lost wake-ups", lost.run),
             ("wait reasons", waits.reconciler.run),
             ("explanations", explainer.reconciler.run),
         )
     )
-    return Deciding(part, state, ledger, queues, feed, scheduler, context, waits, times, reservations)
+    return Deciding(part, state, ledger, queues, feed, scheduler, context, waits, times)
 
 
 def _readiness(shared: Shared, state: SchedulerState, due: asyncio.Event) -> Readiness | None:
@@ -275,8 +272,7 @@ def living(shared: Shared, decides: Deciding) -> ProcessPart:
         beyond_reservations=decides.ledger.bound.of_local_queue,
     )
     decides.feed.on_bound_usage(status.bound_usage_changed)
-    decides.reservations.usage_changed = status.usage_changed
-    decides.feed.past_usage.tell_unread = partial(_usage_not_read, recorder)
+    reservations = AdvanceReservationController(writer, views, decides.ledger, decides.feed, status.usage_changed)
     request_cycle = decides.context.cycle_due.set
     sampler = UsageSampler(views, decides.state, decides.feed.past_usage, status.past_usage_sampled, request_cycle)
     sampling: tuple[Run, ...] = (("past usage", sampler.run),) if decides.queues.past else ()
@@ -293,6 +289,7 @@ def living(shared: Shared, decides: Deciding) -> ProcessPart:
             ("refused pods", uncreated.attribution.run),
             ("workloads without pods", uncreated.reconciler.run),
             ("required topology", relabelled.reconciler.run),
+            ("advance reservations", reservations.run),
             ("hostnames", shared_hostnames.reconciler.run),
             ("pods beyond the admission", surplus.reconciler.run),
             ("spare hosts", spares.reconciler.run),

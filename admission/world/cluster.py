@@ -14,10 +14,11 @@ from typing import Any
 import msgspec
 
 from admission.controllers.watch.cluster_view import WATCHED
+from admission.controllers.watch.workload_conversion import no_guess
 from admission.integrations.declared.referenced import keep_referenced
 from admission.integrations.job_kinds import declare
 from admission.integrations.registry import REFERENCED_KINDS
-from admission.world.learned import guess_by_learned
+from admission.world.learned import learned_guess
 from admission.world.objects import Objects
 from admission.world.rules import WorldRules
 from admission.world.sakkara_maps import waiting
@@ -55,9 +56,9 @@ async def load_cluster(
     problems = await _declare_kinds(kube) + await _keep_referenced(kube)
     world = World.under(rules, time.time() if now is None else now)
     world.faults += problems
-    objects = Objects(world.state, rules)
-    if rules.run_times:
-        world.faults += await guess_by_learned(kube, rules.run_times, objects)
+    guess, faults = await learned_guess(kube, rules.run_times) if rules.run_times else (no_guess, [])
+    world.faults += faults
+    objects = Objects(world.state, rules, guess)
     for kind in (*WATCHED, POD_GROUPS, SIGS_POD_GROUPS):
         for selection in _selections(kind, rules.trees):
             try:

@@ -10,8 +10,8 @@ from typing import Final
 
 from admission.controllers.forecasts.guesses import guess_of
 from admission.controllers.forecasts.run_time_keeper import StoredRunTimes
+from admission.controllers.watch.workload_conversion import Guess, no_guess
 from admission.engine.forecast.run_times import RunTimes
-from admission.world.objects import Objects
 from admission.world.world import RejectedObject
 from api.errors import Forbidden, NotFound
 from api.kube.client import Kube
@@ -23,18 +23,18 @@ from api.sakkara import ConfigMap
 _CLUSTER: Final = "the cluster"
 
 
-async def guess_by_learned(kube: Kube, namespace: str, objects: Objects) -> list[RejectedObject]:
-    """Lets the Workloads that are added from now on have a guess; returns what could not be read."""
+async def learned_guess(kube: Kube, namespace: str) -> tuple[Guess, list[RejectedObject]]:
+    """Returns the guess by the run times that are stored in the namespace, and what of them could not be read."""
     where = f"ConfigMap {namespace}/{RUN_TIMES}"
     try:
         stored = StoredRunTimes.of(await kube.get(CONFIG_MAPS, RUN_TIMES, namespace, decode=ConfigMap))
     except NotFound:
-        return []
+        return no_guess, []
     except Forbidden as refused:
-        return [RejectedObject(_CLUSTER, where, f"learned run times are not known: {refused.message}")]
+        return no_guess, [RejectedObject(_CLUSTER, where, f"learned run times are not known: {refused.message}")]
     except DECODE_ERRORS as why:
-        return [RejectedObject(_CLUSTER, where, f"data[{RUN_TIMES_KEY}]: {why}; nothing of it is used")]
+        return no_guess, [RejectedObject(_CLUSTER, where, f"data[{RUN_TIMES_KEY}]: {why}; nothing of it is used")]
     times = RunTimes()
     problems = list(filter(None, stored.put_into(times)))
-    objects.feed.conversion.guess = partial(guess_of, times)
-    return [RejectedObject(_CLUSTER, where, f"data[{RUN_TIMES_KEY}].{problem}; left out") for problem in problems[:1]]
+    faults = [RejectedObject(_CLUSTER, where, f"data[{RUN_TIMES_KEY}].{problem}; left out") for problem in problems[:1]]
+    return partial(guess_of, times), faults

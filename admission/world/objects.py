@@ -19,6 +19,7 @@ from admission.controllers.pods.gangs.sakkara_terms import as_described
 from admission.controllers.pods.pod_indexes import BY_POD, pod_keys
 from admission.controllers.watch.cluster_view import WATCHED, ClusterView
 from admission.controllers.watch.feed import Feed
+from admission.controllers.watch.workload_conversion import Guess, no_guess
 from admission.engine import model
 from admission.engine.convert import convert_nodes, convert_queues
 from admission.engine.convert.convert_advance_reservations import advance_reservation
@@ -70,10 +71,11 @@ class Objects:
     """The objects of a cluster.
 
     `view` is the controllers' view of them. `pod_groups` maps keys of gangs to PodGroups. `group_maps` holds the ConfigMaps
-    that describe Sakkara groups, `groups` the groups parsed from them. `rules` are the controller's settings.
+    that describe Sakkara groups, `groups` the groups parsed from them. `rules` are the controller's settings; `guess` is an
+    argument of the feed.
     """
 
-    def __init__(self, state: SchedulerState, rules: WorldRules | None = None) -> None:
+    def __init__(self, state: SchedulerState, rules: WorldRules | None = None, guess: Guess = no_guess) -> None:
         rules = rules or WorldRules()
         stores: dict[Resource, Store[Any]] = {kind: Store(kind.plural) for kind in WATCHED}
         view = ClusterView(stores, rules.webhook.gates)
@@ -86,6 +88,7 @@ class Objects:
             by_eviction=rules.by_eviction,
             groups_outrank=rules.groups_outrank,
             wall=_never_begun,
+            guess=guess,
         )
         self._fill(view, feed, stores, rules)
 

@@ -45,18 +45,24 @@ class AdvanceReservationController:
     """
 
     def __init__(
-        self, kube: Kube, views: Views, ledger: Ledger, feed: Feed, wall: Callable[[], float] = time.time
+        self,
+        kube: Kube,
+        views: Views,
+        ledger: Ledger,
+        feed: Feed,
+        usage_changed: Callable[[str], None],
+        wall: Callable[[], float] = time.time,
     ) -> None:
         self._kube, self._views, self._ledger, self._feed, self._wall = kube, views, ledger, feed, wall
         self._reconciler = Reconciler("advance reservations", self._reconcile, workers=1)
-        self.usage_changed: Callable[[str], None] = lambda name: None
+        self._usage_changed = usage_changed
         views.reservations.add_handler(self._changed)
 
     def _changed(self, change: Change[AdvanceReservation]) -> None:
         self._reconciler.add(change.key)
         for one in (change.object, change.old):
             if one is not None and one.spec.cluster_queue:
-                self.usage_changed(one.spec.cluster_queue)
+                self._usage_changed(one.spec.cluster_queue)
 
     async def run(self) -> None:
         """Runs until cancelled."""
@@ -77,7 +83,7 @@ class AdvanceReservationController:
         if reservation.end <= now:
             self._feed.end_reservation(name)
             if reservation.queue:
-                self.usage_changed(reservation.queue)
+                self._usage_changed(reservation.queue)
             await self._say(stored, "False", ReservationReason.OVER, f"over since {stored.spec.end}")
             return None
         if now >= reservation.start and not self._begun(name):
@@ -85,7 +91,7 @@ class AdvanceReservationController:
             await self._feed.settled()
         await self._say(stored, "True", ReservationReason.HELD, await self._state(reservation, now))
         if reservation.queue:
-            self.usage_changed(reservation.queue)
+            self._usage_changed(reservation.queue)
         changes = [at - now for at in (reservation.start, reservation.end) if at > now]
         return min(_LOOK_AGAIN, *changes)
 

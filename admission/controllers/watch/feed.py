@@ -26,7 +26,7 @@ from admission.controllers.watch.past_usage import UsageReader
 from admission.controllers.watch.projection import ProjectedPod
 from admission.controllers.watch.sakkara_trees import TreesChanged
 from admission.controllers.watch.slice_index import SliceIndex
-from admission.controllers.watch.workload_conversion import WorkloadConversion
+from admission.controllers.watch.workload_conversion import Guess, WorkloadConversion, no_guess
 from admission.engine import model
 from admission.engine.convert import convert_advance_reservations, convert_nodes, convert_queues
 from admission.engine.quota.charging import PLAIN, ResourceRules
@@ -38,7 +38,7 @@ from api.kube.informers.store import Change, ChangeType
 from api.meta import is_true, object_key
 from api.names import ELASTIC_QUOTA_LABEL, FINISHED, QUOTA_RESERVED
 from api.pod.pods import Namespace, Node
-from api.queues import ClusterQueue, Cohort
+from api.queues import ClusterQueue, Cohort, LocalQueue
 from api.topology import ResourceFlavor, Topology
 from api.workloads import Workload
 
@@ -65,8 +65,13 @@ class Feed:
         by_eviction: bool = True,
         groups_outrank: bool = False,
         wall: Callable[[], float] = time.time,
+        guess: Guess = no_guess,
+        tell_unread: Callable[[LocalQueue, str], None] = lambda queue, text: None,
     ) -> None:
-        """`wall` returns epoch seconds: advance reservations that have begun charge quota."""
+        """`wall` returns epoch seconds: advance reservations that have begun charge quota.
+
+        `guess` is an argument of WorkloadConversion, `tell_unread` of UsageReader.
+        """
         self._wall, self._rules = wall, rules
         self._views, self._state, self._request_cycle = views, state, request_cycle
         self._nodes: dict[str, model.Node] = {}
@@ -78,14 +83,14 @@ class Feed:
         self._recounted: dict[str, None] = {}
         self._slices = SliceIndex(views, state)
         self.conversion = WorkloadConversion(
-            views, self._slices, rules, by_eviction=by_eviction, groups_outrank=groups_outrank
+            views, self._slices, rules, by_eviction=by_eviction, groups_outrank=groups_outrank, guess=guess
         )
         self._counting = InSteps()
         self._affected = AffectedWorkloads(views, self._refresh_one, request_cycle)
         self._tell_error: Callable[[str], None] = lambda key: None
         self._tell_usage: Callable[[str, str], None] = lambda queue, local_queue: None
         views.outside.charged = lambda namespace: state.ledger.bound.of_queue(cluster_queue_name(namespace))
-        self.past_usage = UsageReader(views.local_queues, state, request_cycle)
+        self.past_usage = UsageReader(views.local_queues, state, request_cycle, tell_unread=tell_unread)
         views.topologies.add_handler(self._topology_changed)
         views.trees.add_handler(self._trees_changed)
         views.flavors.add_handler(self._flavor_changed)

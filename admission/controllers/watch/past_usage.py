@@ -47,10 +47,11 @@ class UsageReader:
         state: SchedulerState,
         request_cycle: Callable[[], None],
         now: Callable[[], float] = time.time,
+        *,
+        tell_unread: Callable[[LocalQueue, str], None] = lambda queue, text: None,
     ) -> None:
         self._state, self._request_cycle, self._now = state, request_cycle, now
-        self.leads = False
-        self.tell_unread: Callable[[LocalQueue, str], None] = lambda queue, text: None
+        self._tell_unread, self.leads = tell_unread, False
         self._unread: dict[str, str] = {}
         local_queues.add_handler(self._local_queue_changed)
 
@@ -62,7 +63,7 @@ class UsageReader:
             queues.past.drop(change.key)
             self._unread.pop(change.key, None)
         else:
-            self._tell_unread(change.object)
+            self._note_unread(change.object)
             before = queues.past.usage(change.key)
             self._read(change.object)
             if queues.past.usage(change.key) == before:
@@ -70,10 +71,11 @@ class UsageReader:
         if queues.reordered(change.object.spec.cluster_queue):
             self._request_cycle()
 
-    def _tell_unread(self, queue: LocalQueue) -> None:
+    def _note_unread(self, queue: LocalQueue) -> None:
+        """Tells what cannot be read, if it is news."""
         text = unread_usage(queue)
         if text and text != self._unread.get(queue.key):
-            self.tell_unread(queue, text)
+            self._tell_unread(queue, text)
         if text:
             self._unread[queue.key] = text
         else:

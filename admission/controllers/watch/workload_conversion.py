@@ -28,19 +28,33 @@ from api.names import BACKFILL_LEARNED, GROUP, QUOTA_RESERVED
 from api.queues import LocalQueue
 from api.workloads import Workload, WorkloadSpec
 
+Guess = Callable[[Workload], float | None]
+"""Returns for how many seconds a waiting Workload will run at most; None if nothing is known."""
+
+
+def no_guess(workload: Workload) -> float | None:
+    """Knows nothing."""
+
 
 class WorkloadConversion:
     """Converts Workloads; `rules`, `by_eviction` and `groups_outrank` are arguments of `convert.workload`.
 
-    `guess` says for how many seconds a waiting Workload will run at most, where its ClusterQueue lets it backfill by that.
+    `guess` is asked where the ClusterQueue of a waiting Workload lets it backfill by that.
     """
 
     def __init__(
-        self, views: ClusterView, slices: SliceIndex, rules: ResourceRules, *, by_eviction: bool, groups_outrank: bool
+        self,
+        views: ClusterView,
+        slices: SliceIndex,
+        rules: ResourceRules,
+        *,
+        by_eviction: bool,
+        groups_outrank: bool,
+        guess: Guess = no_guess,
     ) -> None:
         self._views, self._slices, self._rules = views, slices, rules
         self._by_eviction, self._groups_outrank = by_eviction, groups_outrank
-        self.guess: Callable[[Workload], float | None] = lambda workload: None
+        self._guess = guess
         # By id of the spec, and for as long as a Workload has it.
         self._converted: dict[int, tuple[ReferenceType[WorkloadSpec], tuple[model.PodSet, ...]]] = {}
 
@@ -65,15 +79,15 @@ class WorkloadConversion:
             pod_sets=None if workload.status.reclaimable_pods else self._pod_sets(workload),
             replaces=self._slices.replaces(workload),
             since=self._slices.since(workload),
-            guess=self._guess(given, context),
+            guess=self._allowed_guess(given, context),
         )
         made = self._with_terms(workload, local, made)
         return self._views.devices.counted(workload, self._views.volumes.placed(workload, made))
 
-    def _guess(self, workload: Workload, context: AdmissionContext | None) -> float | None:
+    def _allowed_guess(self, workload: Workload, context: AdmissionContext | None) -> float | None:
         queue = context.cluster_queue if context is not None else None
         allowed = queue is not None and queue.metadata.annotations.get(BACKFILL_LEARNED) == "true"
-        return self.guess(workload) if allowed else None
+        return self._guess(workload) if allowed else None
 
     def _with_terms(self, workload: Workload, local: LocalQueue | None, converted: model.Workload) -> model.Workload:
         """Completes the terms of moves by those of the LocalQueue and the WorkloadPriorityClass."""

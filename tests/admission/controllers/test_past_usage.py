@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -98,13 +98,15 @@ def test_a_record_survives_its_status() -> None:
 # ---- whose figures count
 
 
-def reading() -> tuple[Store[LocalQueue], SchedulerState, UsageReader, list[None]]:
+def reading(
+    tell_unread: Callable[[LocalQueue, str], None] = lambda queue, text: None,
+) -> tuple[Store[LocalQueue], SchedulerState, UsageReader, list[None]]:
     store, state, cycles = (
         Store[LocalQueue]("localqueues"),
         SchedulerState(Ledger(), PendingQueues(PastUsage(RULES))),
         list[None](),
     )
-    reader = UsageReader(store, state, lambda: cycles.append(None), lambda: NOW)
+    reader = UsageReader(store, state, lambda: cycles.append(None), lambda: NOW, tell_unread=tell_unread)
     return store, state, reader, cycles
 
 
@@ -134,9 +136,8 @@ def test_a_standby_follows_the_status_and_a_leader_does_not() -> None:
     ],
 )
 def test_what_cannot_be_read_is_told_once(stored: Mapping[str, Any], text: str) -> None:
-    store, _, reader, _ = reading()
     told = list[str]()
-    reader.tell_unread = lambda queue, what: told.append(what)
+    store, *_ = reading(lambda queue, what: told.append(what))
     for weight in ("1", "2"):
         store.upsert(local(stored, weight))
     assert len(told) == bool(text)
