@@ -14,7 +14,7 @@ SHARED = ["s@test_edges", "s@test_grove", "s@test_migration"]
 
 
 @pytest.mark.parametrize(
-    ("waiting", "stage", "elsewhere", "computes", "given"),
+    ("waiting", "stage", "elsewhere", "computes", "value"),
     [
         pytest.param([UNIT, SHORT, LONG], None, {}, False, LONG, id="the longest stage first"),
         pytest.param([OTHER, UNIT, LONG], None, {}, True, OTHER, id="what computes first, in its order"),
@@ -31,9 +31,9 @@ SHARED = ["s@test_edges", "s@test_grove", "s@test_migration"]
     ],
 )
 def test_given_to_a_free_worker(
-    waiting: list[str], stage: str | None, elsewhere: dict[str, int], computes: bool, given: str
+    waiting: list[str], stage: str | None, elsewhere: dict[str, int], computes: bool, value: str
 ) -> None:
-    assert next_scope(waiting, stage, elsewhere, computes) == given
+    assert next_scope(waiting, stage, elsewhere, computes) == value
 
 
 def test_what_is_named_is_there() -> None:

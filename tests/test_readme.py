@@ -42,9 +42,9 @@ def settings(model: type[BaseModel], above: str = "") -> Iterator[str]:
             yield path
 
 
-def paths(given: Mapping[str, Any], above: str = "") -> Iterator[str]:
+def paths(text: Mapping[str, Any], above: str = "") -> Iterator[str]:
     """Those of a file."""
-    for key, value in given.items():
+    for key, value in text.items():
         yield f"{above}{key}"
         if isinstance(value, Mapping) and key != "managedJobsNamespaceSelector":
             yield from paths(value, f"{above}{key}.")

@@ -27,7 +27,7 @@ from ungater.app import main as ungater
 
 @pytest.mark.parametrize("process", ["controller", "webhook"])
 @pytest.mark.parametrize(
-    ("name", "value", "said"),
+    ("name", "value", "message"),
     [
         pytest.param(
             "PLACEMENT__EXACT_BUDGET", "0",
@@ -110,11 +110,16 @@ from ungater.app import main as ungater
     ],
 )  # fmt: skip
 def test_bad_settings(
-    process: str, name: str, value: str, said: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    process: str,
+    name: str,
+    value: str,
+    message: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.setenv(f"STOWAGE_{name}", value)
     assert main([process]) == 2
-    assert capsys.readouterr().err == f"{said}\n"
+    assert capsys.readouterr().err == f"{message}\n"
 
 
 @pytest.mark.parametrize(
@@ -126,7 +131,7 @@ def test_bad_settings(
     ],
 )
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         pytest.param(None, "no such file", id="missing"),
         pytest.param("a: [", "must be a YAML map: while parsing", id="no-yaml"),
@@ -136,7 +141,7 @@ def test_bad_settings(
 def test_a_file_that_cannot_be_read_is_an_error_that_names_it(
     start: Callable[[], int],
     text: str | None,
-    said: str,
+    message: str,
     monkeypatch: pytest.MonkeyPatch,
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
@@ -146,7 +151,7 @@ def test_a_file_that_cannot_be_read_is_an_error_that_names_it(
         file.write_text(text)
     monkeypatch.setenv("STOWAGE_CONFIG", str(file))
     assert start() == 2
-    assert capsys.readouterr().err.startswith(f"settings: STOWAGE_CONFIG: {str(file)!r}: {said}")
+    assert capsys.readouterr().err.startswith(f"settings: STOWAGE_CONFIG: {str(file)!r}: {message}")
 
 
 def test_the_answer_to_kueue_s_frameworks_names_every_kind_that_is_managed() -> None:

@@ -40,7 +40,7 @@ def test_rules_of_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
 
 
 @pytest.mark.parametrize(
-    ("value", "said"),
+    ("value", "message"),
     [
         pytest.param('[{"input": "gpu", "outputs": {"x": "lots"}}]', "x: 'lots': must be a quantity", id="no amount"),
         pytest.param('[{"input": "gpu", "outputs": {"x": -1}}]', "x: -1: must not be negative", id="negative"),
@@ -55,10 +55,10 @@ def test_rules_of_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     ],
 )  # fmt: skip
 def test_rules_that_cannot_be(
-    value: str, said: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    value: str, message: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("STOWAGE_RESOURCES__TRANSFORMATIONS", value)
     assert main(["controller"]) == 2
     told = capsys.readouterr().err
     assert told.startswith("settings: resources.transformations")
-    assert said in told
+    assert message in told

@@ -88,7 +88,7 @@ def test_an_absent_field_is_an_error() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         pytest.param("object.spec.n.exists(x, true)", "neither a list nor a map: 3", id="macro over a number"),
         pytest.param("object.spec.list + 1", "not an integer", id="list and number"),
@@ -110,8 +110,8 @@ def test_an_absent_field_is_an_error() -> None:
         ),
     ],
 )
-def test_what_goes_wrong_is_one_kind_of_error(text: str, said: str) -> None:
-    with pytest.raises(CelError, match=said):
+def test_what_goes_wrong_is_one_kind_of_error(text: str, message: str) -> None:
+    with pytest.raises(CelError, match=message):
         compile_cel(text)(SCOPE)
 
 

@@ -48,7 +48,7 @@ LEVEL = "must be the label key of a level, or what follows the last / of it"
 
 
 @pytest.mark.parametrize(
-    ("text", "path", "given", "allowed"),
+    ("text", "path", "value", "allowed"),
     [
         pytest.param("{", (), "{", "must be a JSON object by level: ", id="no-json"),
         pytest.param("", (), "", "must be a JSON object by level: ", id="nothing"),
@@ -105,11 +105,11 @@ LEVEL = "must be the label key of a level, or what follows the last / of it"
         ),
     ],
 )  # fmt: skip
-def test_each_error_is_reported(text: str, path: tuple[str, ...], given: Any, allowed: str) -> None:
+def test_each_error_is_reported(text: str, path: tuple[str, ...], value: Any, allowed: str) -> None:
     found = read(text)
     assert found.constraints == ()
     (fault,) = found.faults
-    assert (fault.path, fault.given) == (path, given)
+    assert (fault.path, fault.given) == (path, value)
     assert fault.allowed.startswith(allowed)
 
 

@@ -27,7 +27,7 @@ APP = {"matchLabels": {"app": "train"}}
 
 
 @pytest.mark.parametrize(
-    ("given", "expected"),
+    ("value", "expected"),
     [
         pytest.param(term(APP), ["ns/app=train"], id="keeps its like away"),
         pytest.param(term({"matchLabels": {"app": "other"}}), [], id="keeps others away"),
@@ -58,8 +58,8 @@ APP = {"matchLabels": {"app": "train"}}
         pytest.param(term({"matchExpressions": "x"}), [], id="expressions that are no list"),
     ],
 )
-def test_a_term_becomes_a_name(given: dict[str, Any], expected: list[str]) -> None:
-    assert names(given) == expected
+def test_a_term_becomes_a_name(value: dict[str, Any], expected: list[str]) -> None:
+    assert names(value) == expected
 
 
 def test_the_order_of_words_does_not_matter() -> None:

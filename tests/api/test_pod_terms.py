@@ -26,7 +26,7 @@ ONE = SelectorRequirement("app", "In", ("train",))
 
 
 @pytest.mark.parametrize(
-    ("given", "expected"),
+    ("value", "expected"),
     [
         pytest.param(term(), PodTerm("zone", (ONE,), ("ns",)), id="its own namespace"),
         pytest.param(term(namespaces=["b", "a"]), PodTerm("zone", (ONE,), ("a", "b")), id="namespaces by name"),
@@ -41,13 +41,13 @@ ONE = SelectorRequirement("app", "In", ("train",))
         ),
     ],
 )
-def test_a_term(given: dict[str, Any], expected: PodTerm) -> None:
-    assert facts("podAntiAffinity", given).apart == (expected,)
-    assert facts("podAffinity", given).together == (expected,)
+def test_a_term(value: dict[str, Any], expected: PodTerm) -> None:
+    assert facts("podAntiAffinity", value).apart == (expected,)
+    assert facts("podAffinity", value).together == (expected,)
 
 
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("value", "message"),
     [
         pytest.param({"matchExpressions": [{"key": "a"}]}, "term 0 cannot be read", id="no operator"),
         pytest.param({"matchExpressions": [{"key": "a", "operator": "Near"}]}, "operator Near", id="no such operator"),
@@ -60,9 +60,11 @@ def test_a_term(given: dict[str, Any], expected: PodTerm) -> None:
         ),
     ],
 )
-def test_a_term_that_cannot_be_counted_is_named_and_keeps_its_namespace_away(given: dict[str, Any], said: str) -> None:
-    found = facts("podAntiAffinity", term(given))
-    assert said in found.problem
+def test_a_term_that_cannot_be_counted_is_named_and_keeps_its_namespace_away(
+    value: dict[str, Any], message: str
+) -> None:
+    found = facts("podAntiAffinity", term(value))
+    assert message in found.problem
     assert found.apart == (PodTerm("zone", (), ("ns",)),)
 
 
@@ -103,22 +105,22 @@ def test_affinity_terms_select_the_pods_that_each_of_them_selects() -> None:
     assert "different namespaces" in facts("podAffinity", term(), term(namespaces=["other"])).problem
 
 
-def spread(**given: Any) -> PodFacts:
-    constraint = {"maxSkew": 2, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule", **given}
+def spread(**fields: Any) -> PodFacts:
+    constraint = {"maxSkew": 2, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule", **fields}
     spec = pod_spec({"spec": {"containers": [], "topologySpreadConstraints": [constraint]}})
     return with_spread(pod_facts(spec, "ns", LABELS), spec)
 
 
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("value", "message"),
     [
         pytest.param({"nodeAffinityPolicy": "Ignore"}, "by zone) with nodeAffinityPolicy Ignore", id="all nodes"),
         pytest.param({"labelSelector": {"matchExpressions": [{}]}}, "cannot be read", id="no selector"),
         pytest.param({"labelSelector": {"matchLabels": {f"k{n}": "v" for n in range(99)}}}, "has 99 expressions", id="long"),
     ],
 )  # fmt: skip
-def test_a_spread_constraint_that_cannot_be_counted_is_named(given: dict[str, Any], said: str) -> None:
-    assert said in spread(**given).problem
+def test_a_spread_constraint_that_cannot_be_counted_is_named(value: dict[str, Any], message: str) -> None:
+    assert message in spread(**value).problem
 
 
 def test_spread_constraints_count_the_pods_that_they_select() -> None:

@@ -38,7 +38,7 @@ def test_a_group_that_says_nothing_else_is_called_like_its_map_and_packs(more: d
 
 
 @pytest.mark.parametrize(
-    ("given", "faults"),
+    ("value", "faults"),
     [
         pytest.param({}, ["data.size: '': must be a whole number from 1 to 2147483647"], id="no-size"),
         *(
@@ -94,8 +94,8 @@ def test_a_group_that_says_nothing_else_is_called_like_its_map_and_packs(more: d
         ),
     ],
 )
-def test_each_fault_of_a_group_is_named(given: dict[str, str], faults: list[str]) -> None:
-    read = read_group("group-a", given)
+def test_each_fault_of_a_group_is_named(value: dict[str, str], faults: list[str]) -> None:
+    read = read_group("group-a", value)
     assert read.group is None
     assert [str(fault) for fault in read.faults] == faults
 
@@ -136,7 +136,7 @@ def test_a_unit_may_be_empty_and_units_of_different_parents_have_one_name() -> N
 
 
 @pytest.mark.parametrize(
-    ("given", "fault"),
+    ("value", "fault"),
     [
         pytest.param({"level-names": "rack,node"}, f"data.level-names: 'rack,node': {LEVELS}", id="levels-no-json"),
         pytest.param({"level-names": "[]"}, f"data.level-names: '[]': {LEVELS}", id="no-levels"),
@@ -177,8 +177,8 @@ def test_a_unit_may_be_empty_and_units_of_different_parents_have_one_name() -> N
         pytest.param({"tree": '{"": {"n": {}}}'}, "data.tree: '': must be the name of a rack", id="nameless"),
     ],
 )
-def test_each_fault_of_a_tree_is_named(given: dict[str, str], fault: str) -> None:
-    read = read_topology("its-map", {**GOOD, **given})
+def test_each_fault_of_a_tree_is_named(value: dict[str, str], fault: str) -> None:
+    read = read_topology("its-map", {**GOOD, **value})
     assert read.topology is None
     assert [str(found) for found in read.faults] == [fault]
 

@@ -104,11 +104,11 @@ async def _again(attempt: Callable[[], Awaitable[None]]) -> None:
         await asyncio.sleep(0.05)
 
 
-async def _hold(there: asyncio.Semaphore, port: int, context: ssl.SSLContext | None, said: bytes) -> None:
+async def _hold(there: asyncio.Semaphore, port: int, context: ssl.SSLContext | None, message: bytes) -> None:
     reader, writer = await asyncio.open_connection(HOST, port, ssl=context)
     there.release()
     try:
-        writer.write(said)
+        writer.write(message)
         await reader.read()
     finally:
         writer.close()

@@ -100,9 +100,9 @@ def binds_command(gangs: int = 2000, seed: int = 1, each: int = 50, beside: int 
 
 
 @app.command("exact")
-def exact_command(one: int = 4000, three: int = 1000) -> None:
+def exact_command(first: int = 4000, three: int = 1000) -> None:
     """Profile Exact on random trees, balanced placement, encoding."""
-    exact.main(["--one", str(one), "--three", str(three)])
+    exact.main(["--one", str(first), "--three", str(three)])
 
 
 @app.command("coldstart")

@@ -45,21 +45,21 @@ async def _all(folder: Path, seeds: range, each: int, beside: int) -> Outcome:
     return found
 
 
-async def _worker(stage: Stage, seeds: list[int], each: int, found: Outcome) -> None:
+async def _worker(stage: Stage, seeds: list[int], each: int, outcome: Outcome) -> None:
     while seeds:
         seed = seeds.pop()
         one = await Driver(stage, seed).run(each)
-        found.add(one)
+        outcome.add(one)
         _tell(one)
         print(f"seed {seed}: {one.gangs} gangs, {one.bound} bound, {one.waited} waited, refused pods "
               f"{len(one.unschedulable)}, for nothing {len(one.refused)}", flush=True)  # fmt: skip
 
 
-def _tell(found: Outcome) -> None:
+def _tell(outcome: Outcome) -> None:
     """What explains each finding."""
-    for finding in (*found.silent, *found.refused):
+    for finding in (*outcome.silent, *outcome.refused):
         limit = finding.limit or "no documented limit"
         print(f"\n{finding.gang.name}: {finding.gang.pods} pods, {finding.gang.terms}\n  {finding.said}\n  ({limit})")
         print("  " + "\n  ".join(finding.state))
-    for text in found.unschedulable:
+    for text in outcome.unschedulable:
         print(text)

@@ -64,7 +64,7 @@ def _apart(world: World) -> World:
     number = {name: index for index, (_, name) in enumerate(sorted(simulate.queues(simulate.LOAD)))}
     later = [replace(one, at=one.at + 720.0 * number[one.workload.cluster_queue]) for one in world.arrivals]
     world.arrivals = sorted(
-        (replace(one, workload=replace(one.workload, queued=one.at)) for one in later), key=lambda one: one.at
+        (replace(one, workload=replace(one.workload, queued=one.at)) for one in later), key=lambda item: item.at
     )
     return world
 
@@ -120,19 +120,19 @@ def run(only: str = "", hours: float = FRAGMENTED.hours) -> None:
             _show(arm, figures_of_load(outcome, is_gang), process_time() - begun)
 
 
-def _show(arm: str, got: LoadFigures, cpu: float) -> None:
-    (use,) = [share for _, name, share in got.use if name == max(name for _, name, _ in got.use)]
-    print(f"  {arm:<15} gangs {_waits(got.gangs)}; others {_waits(got.others)}")
+def _show(arm: str, load: LoadFigures, cpu: float) -> None:
+    (use,) = [share for _, name, share in load.use if name == max(name for _, name, _ in load.use)]
+    print(f"  {arm:<15} gangs {_waits(load.gangs)}; others {_waits(load.others)}")
     print(
-        f"  {'':<15} from arrival to end {clock(got.turnaround)} (others); {got.finished} finished; {got.moves} moves, "
-        f"{got.evictions} evictions, {got.lost / HOUR:.1f} device-hours lost; use {use:.1%}; {cpu:.0f} s on a processor",
+        f"  {'':<15} from arrival to end {clock(load.turnaround)} (others); {load.finished} finished; {load.moves} moves, "
+        f"{load.evictions} evictions, {load.lost / HOUR:.1f} device-hours lost; use {use:.1%}; {cpu:.0f} s on a processor",
         flush=True,
     )
 
 
-def _waits(got: WaitFigures) -> str:
-    waits = f"{clock(got.mean)} mean, {clock(got.median)} median, {clock(got.p95)} 95 %, {clock(got.most)} longest"
-    return f"{got.admitted} of {got.count}, {waits}"
+def _waits(wait: WaitFigures) -> str:
+    waits = f"{clock(wait.mean)} mean, {clock(wait.median)} median, {clock(wait.p95)} 95 %, {clock(wait.most)} longest"
+    return f"{wait.admitted} of {wait.count}, {waits}"
 
 
 if __name__ == "__main__":

@@ -143,7 +143,7 @@ def _gang(draw: Random, key: str) -> Workload:
 def _trace(
     jobs: int,
     draw: Random,
-    made: Callable[[Random, str], Workload],
+    original: Callable[[Random, str], Workload],
     events: Sequence[Event],
     traffic: Traffic,
     every: int,
@@ -152,7 +152,7 @@ def _trace(
     for number in range(jobs):
         kind = draw.choice(sorted(KINDS))
         middle, spread = KINDS[kind]
-        one, priority = made(draw, f"job-{kind}-{number}-x{number % 10}b2c"), 10 if draw.random() < 0.05 else 0
+        one, priority = original(draw, f"job-{kind}-{number}-x{number % 10}b2c"), 10 if draw.random() < 0.05 else 0
         if number % traffic.burst == 0:
             at += draw.expovariate(1 / (traffic.pace * traffic.burst))
         # the same mean, whatever the tail

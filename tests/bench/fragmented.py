@@ -119,12 +119,12 @@ def _lasts(draw: Random, hours: float) -> float:
     return float(round(min(24.0, max(0.25, hours * draw.lognormvariate(0, 0.7))) * 3600))
 
 
-def _admitted(made: Workload, hosts: list[str], since: float) -> Workload:
-    pod_set = made.pod_sets[0]
+def _admitted(workload: Workload, hosts: list[str], since: float) -> Workload:
+    pod_set = workload.pod_sets[0]
     assignment = Assignment((HOSTNAME_LABEL,), tuple(DomainCount((name,), 1) for name in sorted(hosts)))
     usage = {name: amount * pod_set.count for name, amount in pod_set.requests.items()}
     got = PodSetAdmission("main", dict.fromkeys(usage, "gpu"), usage, pod_set.count, assignment)
-    return replace(made, admission=Admission("q", (got,)), queued=since, reserved=since, admitted=since)
+    return replace(workload, admission=Admission("q", (got,)), queued=since, reserved=since, admitted=since)
 
 
 def _small(key: str, pods: int, gpus: int) -> Workload:

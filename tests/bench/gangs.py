@@ -129,22 +129,22 @@ def _scaled(gangs: int, pods: int, share: float) -> tuple[int, int]:
     return (round(gangs * share), pods) if gangs * share >= 1 else (gangs, max(1, round(pods * share)))
 
 
-def _row(name: str, found: Measured | None, beside: Measured | None) -> str:
-    if found is None:
+def _row(name: str, measured: Measured | None, beside: Measured | None) -> str:
+    if measured is None:
         return f"| {name} | not finished in {_LIMIT:g} s |"
     floor = (
         ("", "", "")
         if beside is None
-        else (f"{beside.created:.1f}", f"{beside.bound:.1f}", f"{found.bound / beside.bound:.2f}")
+        else (f"{beside.created:.1f}", f"{beside.bound:.1f}", f"{measured.bound / beside.bound:.2f}")
     )
     cells = [
-        f"{found.created:.1f}",
-        f"{found.ungated:.1f}",
-        f"{found.bound:.1f}",
+        f"{measured.created:.1f}",
+        f"{measured.ungated:.1f}",
+        f"{measured.bound:.1f}",
         *floor,
-        *(f"{s:.2f}" for s in (*found.share, *found.seen, *found.whole)),
+        *(f"{s:.2f}" for s in (*measured.share, *measured.seen, *measured.whole)),
     ]
-    cells += [f"{found.ours:.1f}", f"{found.server:.1f}", f"{beside.server:.1f}" if beside else ""]
+    cells += [f"{measured.ours:.1f}", f"{measured.server:.1f}", f"{beside.server:.1f}" if beside else ""]
     return f"| {name} | {' | '.join(cells)} |"
 
 

@@ -94,9 +94,9 @@ class Interrupted:
             await asyncio.sleep(0)
             watch.cancel()
 
-    def _evict(self, made: MovePlan, _: asyncio.TaskGroup) -> None:
-        assert made.workload in self.executor.places
-        self.evicts.append(made.workload)
+    def _evict(self, move_plan: MovePlan, _: asyncio.TaskGroup) -> None:
+        assert move_plan.workload in self.executor.places
+        self.evicts.append(move_plan.workload)
 
     async def _watch(self) -> None:
         """Notes after each step of the loop what it took."""

@@ -87,13 +87,13 @@ def rows(nodes: int, repeat: int) -> Iterator[tuple[str, float, float]]:
     )
 
 
-def _times(ledger: Ledger, one: PlacementRequest, repeat: int) -> tuple[float, float]:
+def _times(ledger: Ledger, placement_request: PlacementRequest, repeat: int) -> tuple[float, float]:
     with ledger.trial():
-        first = timed(lambda: ledger.placement.place([one]), 1)
-    if one.facts is not None and one.facts.has_terms:
+        first = timed(lambda: ledger.placement.place([placement_request]), 1)
+    if placement_request.facts is not None and placement_request.facts.has_terms:
         ledger.capacity.placed.watch()
-    ledger.placement.place([one])
-    return first, timed(lambda: ledger.placement.place([one]), repeat)
+    ledger.placement.place([placement_request])
+    return first, timed(lambda: ledger.placement.place([placement_request]), repeat)
 
 
 def first_count(nodes: int) -> tuple[float, float, float]:

@@ -223,7 +223,7 @@ class Driver:
         self._waiting.append(gang)
         return said
 
-    async def _compare(self, gang: Gang, said: str) -> None:
+    async def _compare(self, gang: Gang, message: str) -> None:
         """A gang that waited, and has ended; where the stock scheduler binds it, it is submitted again."""
         state: tuple[str, ...] = ()
         for _ in range(_ROUNDS):
@@ -235,10 +235,10 @@ class Driver:
             if again is None:
                 self._running.append(gang)
                 return
-            said, state = again or said, await self._state()
+            message, state = again or message, await self._state()
             await self._end(gang)
         apart = ATTACHED not in gang.terms or await self._stock_binds(gang, apart=True)
-        self.outcome.refused.append(Finding(gang, said, state, limit_of(gang, said, apart=apart)))
+        self.outcome.refused.append(Finding(gang, message, state, limit_of(gang, message, apart=apart)))
 
     async def _settled(self, gang: Gang) -> str | None:
         """None: it is bound whole. Else why it waits; empty where it is neither bound nor says so."""

@@ -120,10 +120,10 @@ def _ports(spec: Object) -> Sequence[Object]:
     return [port for one in spec["containers"] for port in one.get("ports", [])]
 
 
-def _meet(one: Object, other: Object) -> bool:
+def _meet(first: Object, second: Object) -> bool:
     """Whether two pods with these ports cannot share a node."""
-    addresses = {one.get("hostIP"), other.get("hostIP")}
-    alike = all(one[key] == other[key] for key in ("hostPort", "protocol"))
+    addresses = {first.get("hostIP"), second.get("hostIP")}
+    alike = all(first[key] == second[key] for key in ("hostPort", "protocol"))
     return alike and (len(addresses) == 1 or None in addresses)
 
 
@@ -140,13 +140,13 @@ def _selects(selector: Object, labels: Labels) -> bool:
     return all(_holds(one, labels) for one in selector.get("matchExpressions", []))
 
 
-def _holds(one: Object, labels: Labels) -> bool:
-    value = labels.get(one["key"])
-    match one["operator"]:
+def _holds(first: Object, labels: Labels) -> bool:
+    value = labels.get(first["key"])
+    match first["operator"]:
         case "In":
-            return value in one["values"]
+            return value in first["values"]
         case "NotIn":
-            return value not in one["values"]
+            return value not in first["values"]
         case "Exists":
             return value is not None
         case _:

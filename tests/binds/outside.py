@@ -106,7 +106,7 @@ class Outside:
         template["spec"]["containers"][0]["resources"]["claims"] = [{"name": "gpu"}]
         return f"devices {name}"
 
-    def claim(self, template: Object, made: list[Made], name: str) -> str:
+    def claim(self, template: Object, obj: list[Made], name: str) -> str:
         kind = self.rng.choice(
             ["bound", "bound", "alone", "local", "wide", "each", "each wide", "attached", "attached"]
         )
@@ -116,15 +116,15 @@ class Outside:
             return f"a volume for {kind} pod"
         template["spec"]["volumes"] = [{"name": "v", "persistentVolumeClaim": {"claimName": name}}]
         if kind == "attached":
-            made += self.attached(name)
+            obj += self.attached(name)
             return ATTACHED
         mode = "ReadWriteOncePod" if kind == "alone" else "ReadWriteOnce"
         spec = self._claim_spec(self._wide if kind == "wide" else self.site, mode)
         if kind in ("bound", "alone"):
             volume = f"{self.site}-{name}"
-            made.append(self._volume(volume, self._some(1, 3), claim=name, mode=mode))
+            obj.append(self._volume(volume, self._some(1, 3), claim=name, mode=mode))
             spec["volumeName"] = volume
-        made.append((CLAIMS, {"metadata": {"name": name, "namespace": self.site}, "spec": spec}))
+        obj.append((CLAIMS, {"metadata": {"name": name, "namespace": self.site}, "spec": spec}))
         return f"claim {kind}"
 
     def attached(self, name: str) -> tuple[Made, Made]:

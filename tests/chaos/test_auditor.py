@@ -144,13 +144,13 @@ def test_a_gang_that_got_another_host_may_be_in_one_rack_by_the_labels_of_then()
     assert auditor.findings == ["gang ns/gang is assigned to h1 (r1), h2 (r1), h3 (r2)"]
 
 
-@pytest.mark.parametrize(("late", "found"), [(SETTLING - 1, 0), (SETTLING + 1, 1)], ids=["just now", "long ago"])
-def test_an_assignment_that_is_seen_late_may_go_by_older_labels(late: float, found: int) -> None:
+@pytest.mark.parametrize(("late", "expected"), [(SETTLING - 1, 0), (SETTLING + 1, 1)], ids=["just now", "long ago"])
+def test_an_assignment_that_is_seen_late_may_go_by_older_labels(late: float, expected: int) -> None:
     auditor = audited()
     auditor.see("Node", node("h2", "r2"), 100.0)
     auditor.see("Workload", RIGHT, 100.0 + late)
     auditor.sample(100.0 + late)
-    assert len(auditor.findings) == found
+    assert len(auditor.findings) == expected
 
 
 def queued(reserved: int) -> list[tuple[str, Obj]]:

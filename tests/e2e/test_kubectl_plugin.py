@@ -14,7 +14,7 @@ from hack.controlplane.build import Tools
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         pytest.param(["stowage", "version", "--client"], f"stowage: {version('stowage')}", id="runs a command"),
         pytest.param(["__complete", "stowage", "ex"], "explain", id="completes a command"),
@@ -22,9 +22,9 @@ from hack.controlplane.build import Tools
         pytest.param(["plugin", "list", "--name-only"], "kubectl-stowage", id="lists the plugin"),
     ],
 )
-def test_kubectl_has_the_plugin(control_plane_tools: Tools, words: list[str], said: str, tmp_path: Path) -> None:
+def test_kubectl_has_the_plugin(control_plane_tools: Tools, words: list[str], message: str, tmp_path: Path) -> None:
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     environment = {**os.environ, "PATH": path, "KUBECONFIG": str(tmp_path / "none")}
     command: list[str | Path] = [control_plane_tools.program("kubectl"), *words]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=60)
-    assert said in done.stdout.splitlines(), done.stderr
+    assert message in done.stdout.splitlines(), done.stderr

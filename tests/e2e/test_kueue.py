@@ -71,8 +71,8 @@ def job(name: str, pods: int) -> Obj:
     return {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": spec}
 
 
-def apply(cluster: ControlPlane, *made: Obj) -> None:
-    cluster.kubectl("apply", "--server-side", "-f", "-", stdin=yaml.safe_dump_all(made))
+def apply(cluster: ControlPlane, *arguments: Obj) -> None:
+    cluster.kubectl("apply", "--server-side", "-f", "-", stdin=yaml.safe_dump_all(arguments))
 
 
 def store_in(cluster: ControlPlane, version: str) -> None:

@@ -136,7 +136,7 @@ class Build:
         return stage.root / (path if path.startswith("/") else f"{stage.folder}/{path}").lstrip("/")
 
     def _expanded(self, stage: Stage, text: str) -> str:
-        return re.sub(r"\$\{?(\w+)\}?", lambda found: stage.environment.get(found[1], ""), text)
+        return re.sub(r"\$\{?(\w+)\}?", lambda expected: stage.environment.get(expected[1], ""), text)
 
 
 def _leftovers(folder: str, names: list[str]) -> Iterator[str]:

@@ -117,7 +117,7 @@ def test_the_leaderworkerset_controller_is_a_build_of_its_own_on_the_same_kubern
 
 
 @pytest.mark.parametrize(
-    "recipe", [lws.RECIPE, kueuectl.RECIPE, prometheus.RECIPE, helm.RECIPE], ids=lambda one: one.name
+    "recipe", [lws.RECIPE, kueuectl.RECIPE, prometheus.RECIPE, helm.RECIPE], ids=lambda item: item.name
 )
 def test_a_further_build_compiles_only_what_the_control_plane_has_not(recipe: build.Recipe) -> None:
     """Of another version of one low module, Go would compile all that imports it again, for ten minutes."""

@@ -47,7 +47,7 @@ def test_the_built_page_is_of_its_sources(folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "message"),
     [
         pytest.param(edit_source, "sources changed", id="source edited"),
         pytest.param(add_source, "sources changed", id="source added"),
@@ -56,9 +56,9 @@ def test_the_built_page_is_of_its_sources(folder: Path) -> None:
         pytest.param(name_addresses, "addresses", id="lock with addresses"),
     ],
 )
-def test_a_change_is_found(change: Callable[[Path], None], said: str, folder: Path) -> None:
+def test_a_change_is_found(change: Callable[[Path], None], message: str, folder: Path) -> None:
     change(folder)
-    assert any(said in problem for problem in page.problems(folder))
+    assert any(message in problem for problem in page.problems(folder))
 
 
 def test_dependencies_beside_the_sources_are_none_of_them(folder: Path) -> None:

@@ -42,23 +42,23 @@ async def picture(page: Any) -> None:
     )
 
 
-async def asked(found: Opened, end: str, times: int) -> None:
+async def asked(opened: Opened, end: str, times: int) -> None:
     """Waits until the page has asked for an address with this end so many times."""
-    await found.page.wait_for_function(
+    await opened.page.wait_for_function(
         "([end, times]) => performance.getEntriesByType('resource').filter((one) => one.name.endsWith(end)).length >= times",
         arg=[end, times],
     )
 
 
-async def at(found: Opened) -> str | None:
+async def at(opened: Opened) -> str | None:
     """The chosen place, by the address."""
-    wanted = await found.page.evaluate("() => new URLSearchParams(location.hash.split('?')[1] ?? '').get('at')")
+    wanted = await opened.page.evaluate("() => new URLSearchParams(location.hash.split('?')[1] ?? '').get('at')")
     return None if wanted is None else str(wanted)
 
 
-async def fits(found: Opened) -> bool:
+async def fits(opened: Opened) -> bool:
     """Whether nothing of the page is wider than its window."""
-    return bool(await found.page.evaluate("() => document.documentElement.scrollWidth <= innerWidth"))
+    return bool(await opened.page.evaluate("() => document.documentElement.scrollWidth <= innerWidth"))
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
@@ -210,7 +210,7 @@ async def test_a_job_that_is_admitted_and_lacks_pods_is_found_among_those_that_w
 
 
 @pytest.mark.parametrize(
-    ("earliest", "latest", "said"),
+    ("earliest", "latest", "message"),
     [
         pytest.param(5.5, 42.5, r"in 5 min – 42 min", id="an interval"),
         pytest.param(None, 42.5, r"within 42 min", id="a latest start alone"),
@@ -220,7 +220,7 @@ async def test_a_job_that_is_admitted_and_lacks_pods_is_found_among_those_that_w
     ],
 )
 async def test_an_expected_start_is_shown_as_an_interval(
-    earliest: float | None, latest: float | None, said: str, opened: Opener
+    earliest: float | None, latest: float | None, message: str, opened: Opener
 ) -> None:
     cluster = MadeCluster(64)
     key = a_waiting(cluster)
@@ -228,9 +228,9 @@ async def test_an_expected_start_is_shown_as_an_interval(
     found = await opened(cluster)
     await found.go("waiting")
     row = found.page.locator(WAITS, has_text=key)
-    await row.get_by_text(said).wait_for()
+    await row.get_by_text(message).wait_for()
     await row.get_by_role("link").click()
-    await found.page.locator("dd", has_text=said).wait_for()
+    await found.page.locator("dd", has_text=message).wait_for()
 
 
 async def test_a_workload_that_is_admitted_leaves_the_list_and_its_page_changes(opened: Opener) -> None:
@@ -517,16 +517,16 @@ async def test_ten_thousand_jobs_with_the_longest_names_are_listed_and_found(ope
 
 
 @pytest.mark.parametrize(
-    ("empty", "said"),
+    ("empty", "message"),
     [
         pytest.param("topology", "No flavor has a topology", id="no topology"),
         pytest.param("queues", "No ClusterQueue", id="no queue"),
         pytest.param("waiting", "Nothing waits", id="nothing waits"),
     ],
 )
-async def test_an_empty_cluster_says_so(empty: str, said: str, opened: Opener) -> None:
+async def test_an_empty_cluster_says_so(empty: str, message: str, opened: Opener) -> None:
     cluster = MadeCluster(0, waiting=0)
     found = await opened(cluster, bare=True)
     await found.go(empty)
-    await found.page.get_by_text(said).first.wait_for()
+    await found.page.get_by_text(message).first.wait_for()
     assert found.errors == []

@@ -32,9 +32,9 @@ async def tab_to(page: Any, start: str) -> str:
     raise AssertionError(f"no Tab leads to {start}")
 
 
-async def legend(found: Opened) -> dict[str, int]:
+async def legend(opened: Opened) -> dict[str, int]:
     """The entries of the legend with their numbers of hosts."""
-    buttons = await found.page.locator(".legend button").all()
+    buttons = await opened.page.locator(".legend button").all()
     entries = [(await one.locator(".label").inner_text(), await one.locator(".faint").inner_text()) for one in buttons]
     return {label: int(count.replace(",", "")) for label, count in entries}
 

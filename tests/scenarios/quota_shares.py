@@ -36,9 +36,9 @@ class QuotaShares:
     _waiting: Counter[str] = field(default_factory=Counter)
     _since: float = field(default_factory=time.monotonic)
 
-    def ratio(self, one: str, other: str) -> float:
+    def ratio(self, first: str, second: str) -> float:
         """How much more the one held than the other."""
-        return self.used[one] / self.used[other]
+        return self.used[first] / self.used[second]
 
     def changed(self, change: Change[Workload]) -> None:
         """A Workload came, changed or went."""

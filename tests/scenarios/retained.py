@@ -54,73 +54,73 @@ def _is_ours(module: str) -> bool:
     return module.partition(".")[0] in OURS and not module.startswith(_NOT_OURS)
 
 
-def _size(one: Any) -> int | None:
-    if isinstance(one, cachetools.Cache):
+def _size(first: Any) -> int | None:
+    if isinstance(first, cachetools.Cache):
         return None
-    if isinstance(one, np.ndarray):
-        return int(one.size)
-    if isinstance(one, functools._lru_cache_wrapper):
-        return one.cache_info().currsize if one.cache_info().maxsize is None else None
-    return len(one) if isinstance(one, (Mapping, Set, list, tuple, deque, bytearray)) else None
+    if isinstance(first, np.ndarray):
+        return int(first.size)
+    if isinstance(first, functools._lru_cache_wrapper):
+        return first.cache_info().currsize if first.cache_info().maxsize is None else None
+    return len(first) if isinstance(first, (Mapping, Set, list, tuple, deque, bytearray)) else None
 
 
-def _parts(one: Any) -> Iterator[tuple[str, Any]]:
-    if isinstance(one, cachetools.Cache):
+def _parts(first: Any) -> Iterator[tuple[str, Any]]:
+    if isinstance(first, cachetools.Cache):
         return  # its maximum bounds it
-    if isinstance(one, types.ModuleType):
-        yield from ((f".{name}", part) for name, part in vars(one).items() if not name.startswith("__"))
+    if isinstance(first, types.ModuleType):
+        yield from ((f".{name}", part) for name, part in vars(first).items() if not name.startswith("__"))
         return
-    if isinstance(one, Mapping):
-        for key, part in list(one.items()):
+    if isinstance(first, Mapping):
+        for key, part in list(first.items()):
             yield _ITEM, key
             yield _ITEM, part
-    elif isinstance(one, (Set, list, tuple, deque)):
-        yield from ((_ITEM, part) for part in list(one))
-    elif isinstance(one, types.FunctionType):
-        for name, cell in zip(one.__code__.co_freevars, one.__closure__ or (), strict=False):
+    elif isinstance(first, (Set, list, tuple, deque)):
+        yield from ((_ITEM, part) for part in list(first))
+    elif isinstance(first, types.FunctionType):
+        for name, cell in zip(first.__code__.co_freevars, first.__closure__ or (), strict=False):
             try:
                 yield f".<{name}>", cell.cell_contents
             except ValueError:  # not yet assigned
                 continue
-    elif isinstance(one, types.MethodType):
-        yield "", one.__self__
-        yield "", one.__func__
-    elif isinstance(one, functools.partial):
-        yield from ((".partial", part) for part in (one.func, one.args, one.keywords))
-    elif isinstance(one, asyncio.Task):
-        yield "", one.get_coro()
-    elif isinstance(one, (types.CoroutineType, types.AsyncGeneratorType, types.GeneratorType)):
-        yield from _frame(one)
+    elif isinstance(first, types.MethodType):
+        yield "", first.__self__
+        yield "", first.__func__
+    elif isinstance(first, functools.partial):
+        yield from ((".partial", part) for part in (first.func, first.args, first.keywords))
+    elif isinstance(first, asyncio.Task):
+        yield "", first.get_coro()
+    elif isinstance(first, (types.CoroutineType, types.AsyncGeneratorType, types.GeneratorType)):
+        yield from _frame(first)
         return
-    elif type(one).__module__.startswith(_FOREIGN):
+    elif type(first).__module__.startswith(_FOREIGN):
         return
-    yield from _attributes(one)
+    yield from _attributes(first)
 
 
-def _frame(one: Any) -> Iterator[tuple[str, Any]]:
-    prefix = {types.CoroutineType: "cr", types.AsyncGeneratorType: "ag", types.GeneratorType: "gi"}[type(one)]
-    frame = getattr(one, f"{prefix}_frame")
+def _frame(first: Any) -> Iterator[tuple[str, Any]]:
+    prefix = {types.CoroutineType: "cr", types.AsyncGeneratorType: "ag", types.GeneratorType: "gi"}[type(first)]
+    frame = getattr(first, f"{prefix}_frame")
     if frame is not None:
-        yield from ((f" {one.__qualname__}().{name}", part) for name, part in frame.f_locals.items())
-    awaited = getattr(one, "gi_yieldfrom" if prefix == "gi" else f"{prefix}_await", None)
+        yield from ((f" {first.__qualname__}().{name}", part) for name, part in frame.f_locals.items())
+    awaited = getattr(first, "gi_yieldfrom" if prefix == "gi" else f"{prefix}_await", None)
     if awaited is not None:
         yield "", awaited
 
 
-def _attributes(one: Any) -> Iterator[tuple[str, Any]]:
-    attributes = getattr(one, "__dict__", None)
+def _attributes(first: Any) -> Iterator[tuple[str, Any]]:
+    attributes = getattr(first, "__dict__", None)
     if isinstance(attributes, dict):
         yield from ((f".{name}", part) for name, part in list(attributes.items()))
-    for kind in type(one).__mro__:
+    for kind in type(first).__mro__:
         slots = kind.__dict__.get("__slots__", ())
         for name in (slots,) if isinstance(slots, str) else slots:
             name = f"_{kind.__name__.lstrip('_')}{name}" if name.startswith("__") and not name.endswith("__") else name
             try:
-                yield f".{name}", object.__getattribute__(one, name)
+                yield f".{name}", object.__getattribute__(first, name)
             except AttributeError:
                 continue
-    for name in getattr(type(one), "__struct_fields__", ()):
-        yield f".{name}", getattr(one, name)
+    for name in getattr(type(first), "__struct_fields__", ()):
+        yield f".{name}", getattr(first, name)
 
 
 def grown(before: Mapping[str, int], after: Mapping[str, int]) -> dict[str, tuple[int, int]]:

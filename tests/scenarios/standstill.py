@@ -136,7 +136,7 @@ def at_each(writes: Sequence[str], quick: Collection[tuple[int, str]]) -> pytest
     return pytest.mark.parametrize(("number", "side"), cases)
 
 
-def assert_known(made: Sequence[str], writes: Sequence[str]) -> None:
+def assert_known(obj: Sequence[str], writes: Sequence[str]) -> None:
     """What the controller wrote is listed in `writes`, by which it is killed."""
-    assert {re.sub("-[0-9a-f]{5}/", "/", each) for each in made} == set(writes)
-    assert len(made) <= len(writes)
+    assert {re.sub("-[0-9a-f]{5}/", "/", each) for each in obj} == set(writes)
+    assert len(obj) <= len(writes)

@@ -199,10 +199,10 @@ async def strays(here: Site, pod: Obj, workload: str, *names: str) -> None:
 async def told(here: Site, workload: str, text: str) -> None:
     """Waits until the Workload says so, and then until it says that it is over."""
 
-    async def says(status: str, said: str) -> bool:
+    async def says(status: str, message: str) -> bool:
         found = Workload.from_wire(await here.kube.get(WORKLOADS, workload, here.name))
         condition = find_condition(found.status.conditions, BEYOND_ADMISSION)
-        return condition is not None and condition.status == status and said in condition.message
+        return condition is not None and condition.status == status and message in condition.message
 
     await eventually(f"{workload} says: {text}", partial(says, "True", text))
     await eventually(f"{workload} says that it is over", partial(says, "False", "no more pods run"))

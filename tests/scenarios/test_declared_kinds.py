@@ -199,7 +199,7 @@ async def test_a_pod_that_a_declared_job_would_not_have_is_refused(site: MakeSit
 
 
 @pytest.mark.parametrize(
-    ("replicas", "said"),
+    ("replicas", "message"),
     [
         pytest.param({}, "must have at least one of Master, Worker", id="none"),
         pytest.param({"Chief": {"template": {}}}, "must be one of Master, Worker", id="unknown role"),
@@ -207,7 +207,7 @@ async def test_a_pod_that_a_declared_job_would_not_have_is_refused(site: MakeSit
         pytest.param({"Worker": {"replicas": -1, "template": {"spec": {}}}}, "must be a whole number", id="replicas"),
     ],
 )
-async def test_a_malformed_job_is_refused_with_its_field(site: MakeSite, replicas: Object, said: str) -> None:
+async def test_a_malformed_job_is_refused_with_its_field(site: MakeSite, replicas: Object, message: str) -> None:
     here = site("malformed")
     await here.open({"b1": {"r1": 1}})
     await submitted(here, train(here, "good", 1, queue=None))
@@ -215,7 +215,7 @@ async def test_a_malformed_job_is_refused_with_its_field(site: MakeSite, replica
     job["spec"]["pytorchReplicaSpecs"] = replicas
     with pytest.raises(ApiError) as error:
         await here.kube.create(PYTORCH, {"apiVersion": PYTORCH.api_version, "kind": PYTORCH.kind, **job})
-    assert said in error.value.message
+    assert message in error.value.message
     assert "spec.pytorchReplicaSpecs" in error.value.message
     await never("a Workload of the bad job", lambda: _has(here, "bad"), seconds=0.5)
 

@@ -293,7 +293,7 @@ async def test_a_job_waits_for_its_minimum(site: MakeSite) -> None:
 
 
 @pytest.mark.parametrize(
-    ("spec", "annotations", "said"),
+    ("spec", "annotations", "message"),
     [
         pytest.param(
             (3, 5, 2), {}, "spec.workerGroupSpecs[0].maxReplicas: Invalid value: 2: must be at least 5", id="bounds"
@@ -302,10 +302,10 @@ async def test_a_job_waits_for_its_minimum(site: MakeSite) -> None:
     ],
 )
 async def test_what_an_elastic_job_cannot_be_is_refused(
-    site: MakeSite, spec: tuple[int, int, int], annotations: dict[str, str], said: str
+    site: MakeSite, spec: tuple[int, int, int], annotations: dict[str, str], message: str
 ) -> None:
     here = site("elastic-bad")
     await here.open({"b1": {"r1": 1}})
     with pytest.raises(ApiError) as error:
         await submitted(here, RAY, spec_of(here, RAY, *spec), **annotations)
-    assert said in error.value.message
+    assert message in error.value.message

@@ -194,13 +194,13 @@ class _Play:
             except Conflict:
                 await asyncio.sleep(0.05)
 
-    def _own(self, given: Any) -> Any:
+    def _own(self, text: Any) -> Any:
         """With the row's name in the place of `<id>`."""
-        if isinstance(given, str):
-            return given.replace("<id>", self.row.id)
-        if isinstance(given, Mapping):
-            return {self._own(key): self._own(value) for key, value in given.items()}
-        return [self._own(item) for item in given] if isinstance(given, list | tuple) else given
+        if isinstance(text, str):
+            return text.replace("<id>", self.row.id)
+        if isinstance(text, Mapping):
+            return {self._own(key): self._own(value) for key, value in text.items()}
+        return [self._own(item) for item in text] if isinstance(text, list | tuple) else text
 
     # ---- what comes of it
 

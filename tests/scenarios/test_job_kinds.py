@@ -79,25 +79,25 @@ def product(here: Site) -> tuple[Object, Object]:
 COUNTS = {"Ship": {"bow": 1, "stern": 1}, "Crane": {"north-lift": 2, "north-load": 1}, "Grid": {"cell": 4}}
 
 
-async def declared(here: Site, made: Object) -> DeclaredJob:
+async def declared(here: Site, obj: Object) -> DeclaredJob:
     """The kind, once its JobKind says that it is active: first without its CRD, then with it, and with its rights."""
-    adapter = DeclaredJob(JobKind.from_wire(made).spec)
-    for role in roles_of(JobKind.from_wire(made)):
+    adapter = DeclaredJob(JobKind.from_wire(obj).spec)
+    for role in roles_of(JobKind.from_wire(obj)):
         await here.make(CLUSTER_ROLES, role)
-    await here.make(JOB_KINDS, made)
-    await active(here, made, "False", "NotServed", "CannotRead")
+    await here.make(JOB_KINDS, obj)
+    await active(here, obj, "False", "NotServed", "CannotRead")
     await here.make(CRDS, crd_of(adapter.resource))
-    await active(here, made, "True", "Managed")
+    await active(here, obj, "True", "Managed")
     return adapter
 
 
-async def active(here: Site, made: Object, status: str, *reasons: str) -> None:
+async def active(here: Site, obj: Object, status: str, *reasons: str) -> None:
     async def check() -> bool:
-        found = JobKind.from_wire(await here.kube.get(JOB_KINDS, made["metadata"]["name"]))
+        found = JobKind.from_wire(await here.kube.get(JOB_KINDS, obj["metadata"]["name"]))
         said = find_condition(found.status.conditions, "Active")
         return said is not None and said.status == status and said.reason in reasons
 
-    await eventually(f"Active of {made['metadata']['name']} is {status}", check)
+    await eventually(f"Active of {obj['metadata']['name']} is {status}", check)
 
 
 async def submit(here: Site, adapter: DeclaredJob, name: str, spec: Mapping[str, Any]) -> None:
@@ -234,7 +234,7 @@ async def _list(here: Site, adapter: DeclaredJob) -> list[Object]:
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "message"),
     [
         pytest.param({"suspend": {"path": ""}}, "spec.suspend.path", id="no path"),
         pytest.param({"status": {"active": {"expression": "object.("}}}, "spec.status.active.expression", id="no CEL"),
@@ -242,7 +242,7 @@ async def _list(here: Site, adapter: DeclaredJob) -> list[Object]:
         pytest.param({"kind": "Job", "group": "batch", "plural": "jobs"}, "metadata.name", id="another name"),
     ],
 )
-async def test_a_malformed_job_kind_is_refused_with_its_field(site: MakeSite, change: Object, said: str) -> None:
+async def test_a_malformed_job_kind_is_refused_with_its_field(site: MakeSite, change: Object, message: str) -> None:
     here = site("bad-kind")
     made, _ = product(here)
     made = {
@@ -254,4 +254,4 @@ async def test_a_malformed_job_kind_is_refused_with_its_field(site: MakeSite, ch
             JOB_KINDS,
             {"apiVersion": JobKind.API_VERSION, "kind": "JobKind", **made, "spec": {**made["spec"], **change}},
         )
-    assert said in error.value.message
+    assert message in error.value.message

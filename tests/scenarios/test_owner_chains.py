@@ -248,7 +248,7 @@ async def test_an_owner_that_is_managed_later_takes_its_part_over(site: MakeSite
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "message"),
     [
         pytest.param({"uid": "0000"}, "the RayJob mine has another UID", id="another uid"),
         pytest.param(
@@ -259,7 +259,7 @@ async def test_an_owner_that_is_managed_later_takes_its_part_over(site: MakeSite
         pytest.param({"gpus": 4}, "the RayJob mine asks for 1 of nvidia.com/gpu in each of its pods", id="larger pods"),
     ],
 )
-async def test_a_forged_owner_is_refused(site: MakeSite, change: Object, said: str) -> None:
+async def test_a_forged_owner_is_refused(site: MakeSite, change: Object, message: str) -> None:
     here = site("chain-forged")
     mine = await waiting_ray_job(here)
     reference = part_of(mine, RAY_JOB.resource, change.get("uid"))
@@ -270,7 +270,7 @@ async def test_a_forged_owner_is_refused(site: MakeSite, change: Object, said: s
     spec = {"headGroupSpec": {"template": here.template(change.get("gpus", 1))}, "workerGroupSpecs": workers}
     with pytest.raises(ApiError) as error:
         await here.kube.create(RAY.resource, {**whole, "spec": spec})
-    assert said in error.value.message
+    assert message in error.value.message
 
 
 async def test_a_part_of_a_job_that_waits_stays_suspended(site: MakeSite) -> None:

@@ -107,13 +107,13 @@ def ranks(data: Mapping[str, str]) -> dict[str, int]:
     return dict(found)
 
 
-def distance(one: tuple[str, ...], other: tuple[str, ...]) -> int:
-    shared = next((i for i, (a, b) in enumerate(zip(one, other, strict=True)) if a != b), len(one))
-    return 2 * (len(one) - shared)
+def distance(first: tuple[str, ...], second: tuple[str, ...]) -> int:
+    shared = next((i for i, (a, b) in enumerate(zip(first, second, strict=True)) if a != b), len(first))
+    return 2 * (len(first) - shared)
 
 
 async def right(
-    here: Site, group: str, given: Mapping[str, str], *, ordered: bool = True, timed: bool = True
+    here: Site, group: str, value: Mapping[str, str], *, ordered: bool = True, timed: bool = True
 ) -> dict[str, str]:
     """Waits until the group is Bound and all that is said of it is true: in its ConfigMap, and on its pods.
 
@@ -134,7 +134,7 @@ async def right(
         data, where = await eventually(f"all of {group} are bound and named", check)
     except AssertionError as late:
         raise AssertionError(f"{late}; {last}; {await story(here)}") from None
-    assert {key: data.get(key) for key in given} == dict(given), "what the user gave was touched"
+    assert {key: data.get(key) for key in value} == dict(value), "what the user gave was touched"
     assert placement(data) == where
     rank = ranks(data)
     assert rank.keys() == where.keys()

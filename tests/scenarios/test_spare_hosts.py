@@ -173,7 +173,7 @@ async def test_the_spare_host_of_a_rack_takes_the_pods_of_any_workload_whose_hos
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         pytest.param("1 of 4", "must be `N of M hosts of each LEVEL`", id="no level"),
         pytest.param(f"4 of 4 hosts of each {RACK}", "must be `N of M hosts of each LEVEL`", id="all of them"),
@@ -183,14 +183,14 @@ async def test_the_spare_host_of_a_rack_takes_the_pods_of_any_workload_whose_hos
         pytest.param("9" * 5000, "must be `N of M hosts of each LEVEL`", id="too long"),
     ],
 )
-async def test_an_unreadable_rule_for_spare_hosts_is_refused(site: MakeSite, text: str, said: str) -> None:
+async def test_an_unreadable_rule_for_spare_hosts_is_refused(site: MakeSite, text: str, message: str) -> None:
     here = site("no-rule")
     levels = {"levels": [BLOCK, RACK, "kubernetes.io/hostname"]}
     flavor = {
         "metadata": {"name": "no-rule", "annotations": {ASKED: text}},
         "spec": {"nodeLabels": {"pool": "no-rule"}, "topology": levels},
     }
-    with pytest.raises(ApiError, match=re.escape(said)):
+    with pytest.raises(ApiError, match=re.escape(message)):
         await here.make(RESOURCE_FLAVORS, flavor)
 
 

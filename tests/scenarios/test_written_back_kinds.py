@@ -133,7 +133,7 @@ async def test_a_ray_job_that_kuberay_finds_invalid_gives_its_quota_back(site: M
 
 
 @pytest.mark.parametrize(
-    ("of", "change", "said"),
+    ("of", "change", "message"),
     [
         pytest.param(
             RAY_JOB, {"shutdownAfterJobFinishes": False}, "spec.shutdownAfterJobFinishes", id="keeps its cluster"
@@ -145,7 +145,7 @@ async def test_a_ray_job_that_kuberay_finds_invalid_gives_its_quota_back(site: M
     ],
 )
 async def test_what_cannot_be_queued_is_refused_with_its_field(
-    site: MakeSite, of: DeclaredJob, change: Object, said: str
+    site: MakeSite, of: DeclaredJob, change: Object, message: str
 ) -> None:
     here = site("refused-kinds")
     await here.open({"b1": {"r1": 1}})
@@ -160,4 +160,4 @@ async def test_what_cannot_be_queued_is_refused_with_its_field(
     }
     with pytest.raises(ApiError) as error:
         await here.kube.create(of.resource, body)
-    assert said in error.value.message
+    assert message in error.value.message

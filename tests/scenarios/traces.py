@@ -91,7 +91,7 @@ async def trace_of(kube: Kube, namespace: str, job: str) -> tuple[str, str]:
     return trace, span
 
 
-async def follow_a_job(found: Collector, site: Site) -> None:
+async def follow_a_job(traces: Collector, site: Site) -> None:
     """A Job's whole way is one trace of all three processes, whatever its user wrote into the annotation."""
     forged = f"00-{'ab' * 16}-{'cd' * 8}-01"
     await site.submit(site.job("traced", 4, {"kueue.x-k8s.io/podset-required-topology": RACK, TRACE_CONTEXT: forged}))
@@ -99,10 +99,10 @@ async def follow_a_job(found: Collector, site: Site) -> None:
     trace, first = await trace_of(site.kube, site.name, "traced")
 
     async def whole() -> bool:
-        return {span.name for span in found.of(trace)} >= OF_A_JOB.keys()
+        return {span.name for span in traces.of(trace)} >= OF_A_JOB.keys()
 
     await eventually("all spans of the job", whole)
-    spans = found.of(trace)
+    spans = traces.of(trace)
     assert {span.name: span.process for span in spans} == OF_A_JOB
     (root,) = (span for span in spans if not span.parent)
     assert (root.name, root.span) == ("review", first)
@@ -113,4 +113,4 @@ async def follow_a_job(found: Collector, site: Site) -> None:
     assert by_name["patch the job"].attributes["stowage.events"] == "Started"
     opened = [span.attributes for span in spans if span.name == "open the gates"]
     assert sum(int(each["stowage.pods"]) for each in opened) == 4
-    assert not found.of("ab" * 16), "nobody writes into the trace of another"
+    assert not traces.of("ab" * 16), "nobody writes into the trace of another"

@@ -45,7 +45,7 @@ def test_the_running_shell_gets_a_script_that_asks_stowage_for_words(shell: str,
 
 
 @pytest.mark.parametrize(
-    ("words", "found", "other"),
+    ("words", "expected", "other"),
     [
         pytest.param("ex", "explain", "demo", id="a command"),
         pytest.param("jobkind r", "rbac", "explain", id="a subcommand"),
@@ -56,7 +56,7 @@ def test_the_running_shell_gets_a_script_that_asks_stowage_for_words(shell: str,
 def test_words_are_completed(
     shell: str,
     words: str,
-    found: str,
+    expected: str,
     other: str,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
@@ -67,7 +67,7 @@ def test_words_are_completed(
     with pytest.raises(SystemExit):
         get_command(app).main([], prog_name="stowage", complete_var="_STOWAGE_COMPLETE")
     told = capsys.readouterr().out
-    assert stands.format(word=found) in told
+    assert stands.format(word=expected) in told
     assert other not in told
 
 

@@ -40,24 +40,24 @@ def test_pod_sets_requests_and_patches_of_a_sample_are_printed(tmp_path: Path) -
 
 
 @pytest.mark.parametrize(
-    ("status", "said"),
+    ("status", "message"),
     [
         ({"selector": "herd=a,tier in (x, y)"}, ["herd", "tier"]),
         ({}, None),
     ],
 )
-def test_of_a_scaled_kind_its_group_is_printed(tmp_path: Path, status: object, said: list[str] | None) -> None:
+def test_of_a_scaled_kind_its_group_is_printed(tmp_path: Path, status: object, message: list[str] | None) -> None:
     template = {"spec": {"containers": [{"name": "c", "resources": {"requests": {"cpu": "2"}}}]}}
     sample = {**IS, "metadata": {"name": "c"}, "spec": {"replicas": 3, "template": template}, "status": status}
     result = CliRunner().invoke(app, ["jobkind", "test", *files(tmp_path, SCALED, sample)])
     assert result.exit_code == 0, result.output
     found = yaml.safe_load(result.output)
     assert found["podSets"] == [{"name": "main", "count": 3, "requests": {"cpu": "2"}}]
-    assert ([one["key"] for one in found["selector"]["matchExpressions"]] if found["selector"] else None) == said
+    assert ([one["key"] for one in found["selector"]["matchExpressions"]] if found["selector"] else None) == message
 
 
 @pytest.mark.parametrize(
-    ("kind", "sample", "code", "said"),
+    ("kind", "sample", "code", "message"),
     [
         pytest.param(changed("spec.suspend.path", ""), {**IS, **crane()}, 1, "spec.suspend.path: ''", id="bad kind"),
         pytest.param(
@@ -84,10 +84,10 @@ def test_of_a_scaled_kind_its_group_is_printed(tmp_path: Path, status: object, s
         ),
     ],
 )
-def test_what_is_wrong_is_said(tmp_path: Path, kind: object, sample: object, code: int, said: str) -> None:
+def test_what_is_wrong_is_said(tmp_path: Path, kind: object, sample: object, code: int, message: str) -> None:
     result = CliRunner().invoke(app, ["jobkind", "test", *files(tmp_path, kind, sample)])
     assert result.exit_code == code
-    assert said in result.output
+    assert message in result.output
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:

@@ -40,8 +40,8 @@ def fill(server: EmbeddedServer) -> None:
     server.store.create(WORKLOADS, {"metadata": {"name": "large", "namespace": "team"}, "spec": large})
 
 
-async def told(one: Client, tool: str, arguments: dict[str, Any]) -> tuple[bool, str]:
-    answer = await one.call_tool(tool, arguments)
+async def told(client: Client, tool: str, arguments: dict[str, Any]) -> tuple[bool, str]:
+    answer = await client.call_tool(tool, arguments)
     assert isinstance(answer, types.CallToolResult)
     (content,) = answer.content
     assert isinstance(content, types.TextContent)

@@ -92,7 +92,7 @@ def test_moves_beside_the_same_load_without(apart: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (("--moves", "--replay"), "--moves excludes"),
         (("--moves", "--with", "x.yaml"), "--moves excludes"),
@@ -100,10 +100,10 @@ def test_moves_beside_the_same_load_without(apart: Path) -> None:
         (("--checkpoint-every", "often"), "often"),
     ],
 )
-def test_options_of_moves_that_make_no_sense(apart: Path, arguments: tuple[str, ...], said: str) -> None:
+def test_options_of_moves_that_make_no_sense(apart: Path, arguments: tuple[str, ...], message: str) -> None:
     done = stowage("simulate", apart, *arguments)
     assert done.exit_code == 2
-    assert said in " ".join(done.stderr.split())
+    assert message in " ".join(done.stderr.split())
 
 
 def test_what_is_not_taken_is_named_on_standard_error(site: Path, tmp_path: Path) -> None:
@@ -116,7 +116,7 @@ def test_what_is_not_taken_is_named_on_standard_error(site: Path, tmp_path: Path
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         pytest.param([], "name files, a snapshot", id="nothing"),
         pytest.param(["{folder}/none.yaml"], "none.yaml: No such file or directory", id="no file"),
@@ -130,14 +130,14 @@ def test_what_is_not_taken_is_named_on_standard_error(site: Path, tmp_path: Path
         pytest.param(["--with", "{folder}/site.yaml", "--kubeconfig", "{folder}/none"], "no cluster", id="no cluster"),
     ],
 )
-def test_where_nothing_can_be_played(site: Path, tmp_path: Path, arguments: list[str], said: str) -> None:
+def test_where_nothing_can_be_played(site: Path, tmp_path: Path, arguments: list[str], message: str) -> None:
     written(tmp_path / "nodes.yaml", node("n", "r0"))
     (tmp_path / "bad.yaml").write_text("a: [")
     old = '{"format": "stowage.dev/snapshot/v0", "at": 0, "budget": 1, "options": {}}'
     (tmp_path / "old.json").write_text(old)
     done = stowage("simulate", *(argument.format(folder=tmp_path) for argument in arguments))
     assert done.exit_code == 2
-    assert said in done.stderr
+    assert message in done.stderr
     assert not done.stdout
 
 

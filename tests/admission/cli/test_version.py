@@ -56,7 +56,7 @@ async def test_the_images_in_the_cluster_are_told(tmp_path: Path) -> None:
 
 @pytest.mark.stage
 @pytest.mark.parametrize(
-    ("words", "found"),
+    ("words", "expected"),
     [
         pytest.param(["ex"], ["explain", ":4"], id="a command"),
         pytest.param(["jobkind", "r"], ["rbac", ":4"], id="a subcommand"),
@@ -64,9 +64,9 @@ async def test_the_images_in_the_cluster_are_told(tmp_path: Path) -> None:
         pytest.param(["snapshot", "x"], [":0"], id="a file"),
     ],
 )
-def test_kubectl_completes_words(words: list[str], found: list[str]) -> None:
+def test_kubectl_completes_words(words: list[str], expected: list[str]) -> None:
     (script,) = entry_points(group="console_scripts", name="kubectl_complete-stowage")
     module, _, function = script.value.partition(":")
     program = f"from {module} import {function}; {function}()"
     done = subprocess.run([sys.executable, "-c", program, *words], capture_output=True, text=True, check=True)
-    assert done.stdout.splitlines() == found
+    assert done.stdout.splitlines() == expected

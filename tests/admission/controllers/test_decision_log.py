@@ -25,7 +25,7 @@ KEY = "ns/wl"
 
 
 @pytest.mark.parametrize(
-    ("decision", "said"),
+    ("decision", "message"),
     [
         pytest.param(
             Admit(KEY, admission(2)),
@@ -59,11 +59,13 @@ KEY = "ns/wl"
         ),
     ],
 )
-def test_each_outcome_is_one_line(decision: Decision, said: dict[str, Any], caplog: pytest.LogCaptureFixture) -> None:
+def test_each_outcome_is_one_line(
+    decision: Decision, message: dict[str, Any], caplog: pytest.LogCaptureFixture
+) -> None:
     caplog.set_level(logging.INFO)
     DecisionLog({KEY: workload()}).decided(decision, 1.26)
     assert [facts(record) for record in caplog.records] == [
-        {"workload": KEY, "queue": "lq", **said, "milliseconds": 1.3}
+        {"workload": KEY, "queue": "lq", **message, "milliseconds": 1.3}
     ]
 
 

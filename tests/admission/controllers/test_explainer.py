@@ -135,9 +135,9 @@ async def test_it_rests_also_after_what_it_could_not_write(tmp_path: Path, monke
     # Without its Lease a controller that explained on and on kept the loop from taking the Lease again.
     tries: list[tuple[float, float]] = []
 
-    def timed(*given: Any, **named: Any) -> Explanation:
+    def timed(*arguments: Any, **named: Any) -> Explanation:
         began, before = time.perf_counter(), time.thread_time()
-        found = explain(*given, **named)
+        found = explain(*arguments, **named)
         tries.append((began, time.thread_time() - before))
         return found
 
@@ -163,11 +163,11 @@ async def test_what_disappears_while_it_is_read_is_a_defect_only_if_it_does_so_a
     """A node that was deleted between two turns left a traceback in the log, as a defect does."""
     tries: list[int] = []
 
-    def failing(*given: Any, **named: Any) -> Explanation:
+    def failing(*arguments: Any, **named: Any) -> Explanation:
         tries.append(1)
         if len(tries) < 6:
             raise KeyError("node-7")
-        return explain(*given, **named)
+        return explain(*arguments, **named)
 
     monkeypatch.setattr(explainer_module, "explain", failing)
     with caplog.at_level("INFO", "admission.controllers.report.explainer"):
@@ -246,9 +246,9 @@ async def test_it_ends_at_once_when_the_process_does(tmp_path: Path, monkeypatch
     monkeypatch.setattr(explainer_module, "_TURN", 0.0)
     began = asyncio.Event()
 
-    def marked(*given: Any, **named: Any) -> Explanation:
+    def marked(*arguments: Any, **named: Any) -> Explanation:
         loop.call_soon_threadsafe(began.set)
-        return explain(*given, **named)
+        return explain(*arguments, **named)
 
     loop = asyncio.get_running_loop()
     monkeypatch.setattr(explainer_module, "explain", marked)

@@ -100,7 +100,7 @@ class ForecastedRacks(TwoRacks):
 def missed(count: int) -> Calibrations:
     """So many workloads with a topology request started long after the latest start that they had been told."""
     told = StartForecast(NOW - 9000, NOW - 8990, 0.9, True, "cq", NOW - 9000, NOW - 9000, NOW - 8990, NOW - 8990)
-    return reduce(lambda found, number: found.after(NOW - count + number, told), range(count), CERTAIN)
+    return reduce(lambda expected, number: expected.after(NOW - count + number, told), range(count), CERTAIN)
 
 
 async def test_nothing_moves_for_a_gang_that_is_expected_to_start_soon(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -38,7 +38,7 @@ def local(status: Mapping[str, Any] | None = None, weight: Any = None, name: str
 
 
 @pytest.mark.parametrize(
-    ("status", "found"),
+    ("status", "expected"),
     [
         pytest.param(None, None, id="nothing-stored"),
         pytest.param({}, ({}, NOW), id="empty"),
@@ -63,9 +63,9 @@ def local(status: Mapping[str, Any] | None = None, weight: Any = None, name: str
     ],
 )
 def test_what_a_status_stores_is_read_with_care(
-    status: Mapping[str, Any] | None, found: tuple[dict[str, float], float] | None
+    status: Mapping[str, Any] | None, expected: tuple[dict[str, float], float] | None
 ) -> None:
-    assert stored_usage(local(status), NOW) == found
+    assert stored_usage(local(status), NOW) == expected
 
 
 @pytest.mark.parametrize(

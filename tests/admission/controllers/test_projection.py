@@ -37,9 +37,9 @@ def test_a_bound_pod_is_kept_as_the_engine_takes_it() -> None:
     assert (identity(kept).key, identity(kept).uid, identity(kept).resource_version) == ("ns/p", "uid-p", "7")
 
 
-@pytest.mark.parametrize("given", [wire(node=""), wire(phase="Succeeded")], ids=["unbound", "done"])
-def test_of_a_pod_that_holds_no_node_only_the_name_is_kept(given: bytes) -> None:
-    assert PodReader()(given).bound is None
+@pytest.mark.parametrize("value", [wire(node=""), wire(phase="Succeeded")], ids=["unbound", "done"])
+def test_of_a_pod_that_holds_no_node_only_the_name_is_kept(value: bytes) -> None:
+    assert PodReader()(value).bound is None
 
 
 def test_pods_of_one_shape_share_it() -> None:

@@ -25,8 +25,8 @@ class Watch:
     def wake(self) -> None:
         self.woken += 1
 
-    def shows(self, made: Workload, kind: ChangeType = ChangeType.MODIFIED) -> None:
-        self.tell(Change(kind, made.key, made, None))
+    def shows(self, original: Workload, kind: ChangeType = ChangeType.MODIFIED) -> None:
+        self.tell(Change(kind, original.key, original, None))
 
 
 def made() -> tuple[Watch, Readiness]:

@@ -63,10 +63,10 @@ class _Place:
 
 
 @contextlib.asynccontextmanager
-async def place(folder: Path, *, made: bool = True) -> AsyncIterator[_Place]:
-    """The API server, with the ConfigMap of the manifests if it is `made`."""
+async def place(folder: Path, *, exists: bool = True) -> AsyncIterator[_Place]:
+    """The API server, with the ConfigMap of the manifests if it `exists`."""
     async with installed(folder) as kube:
-        if not made:
+        if not exists:
             await kube.delete(CONFIG_MAPS, "stowage-run-times", OURS)
         yield _Place(kube, _Events())
 
@@ -161,7 +161,7 @@ async def test_nothing_is_written_that_has_not_changed(tmp_path: Path) -> None:
 
 
 async def test_without_the_config_map_all_is_kept_in_memory_and_told(tmp_path: Path) -> None:
-    async with place(tmp_path, made=False) as here:
+    async with place(tmp_path, exists=False) as here:
         keeper = here.keeper()
         failed = [metrics.RUN_TIME_ERRORS.labels(one)._value.get() for one in ("read", "write")]
         assert await keeper.load(), "not tried again: nobody is about to make it"

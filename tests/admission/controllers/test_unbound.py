@@ -44,13 +44,13 @@ def waiting(
 class UnboundServer:
     """Stands for the API server, for the copies of it, and for what is told."""
 
-    def __init__(self, timeout: float | None = 60.0, **made: Any) -> None:
+    def __init__(self, timeout: float | None = 60.0, **fields: Any) -> None:
         self.workloads: Store[Workload] = Store("workloads")
         self.pods: Store[UnboundPod] = Store("pods")
         self.told: list[str] = []
         self.evicted: list[Eviction] = []
         self.now = NOW + 100
-        self.workloads.upsert(workload(admitted=True, count=16, **made))
+        self.workloads.upsert(workload(admitted=True, count=16, **fields))
         self.controller = UnboundController(
             cast("Kube", self),
             cast("Views", self),

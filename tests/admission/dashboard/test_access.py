@@ -126,11 +126,11 @@ async def test_what_if_needs_the_namespaces_of_its_jobs(body: Any) -> None:
         assert status == 403
 
 
-async def events(found: Served, token: str, wanted: str) -> list[tuple[str, Any]]:
+async def events(dashboard: Served, token: str, wanted: str) -> list[tuple[str, Any]]:
     """Returns the events after the hello, up to the first of that name and its batch."""
     seen: list[tuple[str, Any]] = []
     headers = {"Authorization": f"Bearer {token}"}
-    async with found.session.get(found.base + EVENTS, headers=headers) as response:
+    async with dashboard.session.get(dashboard.base + EVENTS, headers=headers) as response:
         assert response.status == 200
         name = ""
         async for line in response.content:
@@ -138,9 +138,9 @@ async def events(found: Served, token: str, wanted: str) -> list[tuple[str, Any]
             if kind == "event":
                 name = text
             elif kind == "data" and name == "hello":
-                found.cluster.run("hidden-ns", "hidden-lq", "hidden-late", "n3", 2)
-                found.cluster.run("team", "lq", "late", "n3", 3)
-                await found.dashboard.renew()
+                dashboard.cluster.run("hidden-ns", "hidden-lq", "hidden-late", "n3", 2)
+                dashboard.cluster.run("team", "lq", "late", "n3", 3)
+                await dashboard.dashboard.renew()
             elif kind == "data":
                 seen.append((name, json.loads(text)))
                 if name == wanted:

@@ -53,18 +53,18 @@ NO_TLS = ssl.create_default_context()
 
 
 @contextlib.asynccontextmanager
-async def client(found: Served, token: str | None, mode: str = "legacy") -> AsyncIterator[Client]:
+async def client(dashboard: Served, token: str | None, mode: str = "legacy") -> AsyncIterator[Client]:
     headers = {"Authorization": f"Bearer {token}"} if token is not None else {}
     async with (
         httpx2.AsyncClient(headers=headers, trust_env=False, verify=NO_TLS) as http,
-        Client(streamable_http_client(found.base + PATH, http_client=http), mode=mode) as one,
+        Client(streamable_http_client(dashboard.base + PATH, http_client=http), mode=mode) as one,
     ):
         yield one
 
 
-async def call(one: Client, tool: str, arguments: Any = None) -> tuple[bool, str]:
+async def call(connected: Client, tool: str, arguments: Any = None) -> tuple[bool, str]:
     """Returns whether the tool failed, and the text of its answer."""
-    answer = await one.call_tool(tool, ARGUMENTS[tool] if arguments is None else arguments)
+    answer = await connected.call_tool(tool, ARGUMENTS[tool] if arguments is None else arguments)
     assert isinstance(answer, types.CallToolResult)
     (content,) = answer.content
     assert isinstance(content, types.TextContent)

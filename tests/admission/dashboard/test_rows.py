@@ -14,7 +14,7 @@ from tests.builders import condition, workload
 HINT = "no rack has room; would be admitted if team/train ended"
 
 
-def explained(found: Served, name: str, *conditions: dict[str, Any]) -> None:
+def explained(dashboard: Served, name: str, *conditions: dict[str, Any]) -> None:
     """Adds a Workload that waits and that the controller explained."""
     waits = condition("QuotaReserved", "False", "TopologyPlacementFailed", "no room")
     told = condition("stowage.dev/Explanation", "True", "TopologyPlacementFailed", HINT)
@@ -22,12 +22,12 @@ def explained(found: Served, name: str, *conditions: dict[str, Any]) -> None:
         name, queue="lq", count=8, conditions=[waits, told, *conditions], topology_request={"required": RACK}
     ).to_wire()
     wire["metadata"] |= {"namespace": "team", "ownerReferences": [owner(name)]}
-    found.cluster.add(WORKLOADS, wire)
+    dashboard.cluster.add(WORKLOADS, wire)
 
 
-async def listed(found: Served) -> dict[str, dict[str, Any]]:
-    await found.dashboard.renew()
-    return {row["name"]: row for row in (await found.get("workloads?namespace=team"))["items"]}
+async def listed(dashboard: Served) -> dict[str, dict[str, Any]]:
+    await dashboard.dashboard.renew()
+    return {row["name"]: row for row in (await dashboard.get("workloads?namespace=team"))["items"]}
 
 
 async def test_a_waiting_row_has_the_controllers_hint() -> None:

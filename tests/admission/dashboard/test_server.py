@@ -66,19 +66,19 @@ async def test_assets_are_kept_by_browsers_and_the_page_is_asked_for() -> None:
             assert response.headers["Cache-Control"] == "no-cache"
 
 
-async def raw(found: Served, path: str, given: str, token: str | None = None) -> tuple[Mapping[str, str], bytes]:
+async def raw(dashboard: Served, path: str, value: str, token: str | None = None) -> tuple[Mapping[str, str], bytes]:
     """Returns headers and body as they were sent to a client that takes this encoding."""
-    headers = {"Accept-Encoding": given, **({} if token is None else {"Authorization": f"Bearer {token}"})}
+    headers = {"Accept-Encoding": value, **({} if token is None else {"Authorization": f"Bearer {token}"})}
     async with (
         aiohttp.ClientSession(auto_decompress=False) as session,
-        session.get(found.base + path, headers=headers) as response,
+        session.get(dashboard.base + path, headers=headers) as response,
     ):
         assert response.status == 200
         return response.headers, await response.read()
 
 
-@pytest.mark.parametrize("given", ["gzip", "gzip, deflate, br", "deflate,GZIP"])
-async def test_what_is_long_is_compressed_for_those_who_take_it(given: str) -> None:
+@pytest.mark.parametrize("value", ["gzip", "gzip, deflate, br", "deflate,GZIP"])
+async def test_what_is_long_is_compressed_for_those_who_take_it(value: str) -> None:
     """The picture of 15,000 hosts comes over a user's network: 2 MB of columns take a tenth of that."""
     asset = next(path for path in static_files.load() if path.endswith(".js"))
     async with served() as found:
@@ -87,23 +87,23 @@ async def test_what_is_long_is_compressed_for_those_who_take_it(given: str) -> N
         await found.dashboard.renew()
         for path, token in ((asset, None), (f"{PREFIX}topology/tas", "admin")):
             plain, body = await raw(found, path, "identity", token)
-            packed, short = await raw(found, path, given, token)
+            packed, short = await raw(found, path, value, token)
             assert "Content-Encoding" not in plain
             assert packed["Content-Encoding"] == "gzip"
             assert gzip.decompress(short) == body
             assert len(short) < len(body) / 2
         plain, _ = await raw(found, asset, "identity")
-        packed, _ = await raw(found, asset, given)
+        packed, _ = await raw(found, asset, value)
         assert plain["ETag"] != packed["ETag"]
         assert plain["Vary"] == packed["Vary"] == "Accept-Encoding"
-        status, body = await found.ask(asset, None, headers={"If-None-Match": packed["ETag"], "Accept-Encoding": given})
+        status, body = await found.ask(asset, None, headers={"If-None-Match": packed["ETag"], "Accept-Encoding": value})
         assert (status, body) == (304, b"")
 
 
-@pytest.mark.parametrize("given", ["", "identity", "br", "gzip;q=0", "x-gzip"])
-async def test_others_get_it_as_it_is(given: str) -> None:
+@pytest.mark.parametrize("value", ["", "identity", "br", "gzip;q=0", "x-gzip"])
+async def test_others_get_it_as_it_is(value: str) -> None:
     async with served() as found:
-        headers, body = await raw(found, "/", given)
+        headers, body = await raw(found, "/", value)
         assert "Content-Encoding" not in headers
         assert b"<html" in body
 

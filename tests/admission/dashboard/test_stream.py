@@ -26,10 +26,10 @@ def batch(workloads: list[dict[str, Any]] | None = None) -> Batch:
     return Batch({}, [], workloads or [], [], queues=True)
 
 
-async def count(found: Served, wanted: int) -> None:
+async def count(dashboard: Served, wanted: int) -> None:
     """Waits until so many streams are open."""
     async with asyncio.timeout(20):
-        while len(found.dashboard.clients) != wanted:  # noqa: ASYNC110  nothing tells
+        while len(dashboard.dashboard.clients) != wanted:  # noqa: ASYNC110  nothing tells
             await asyncio.sleep(0.01)
 
 
@@ -121,19 +121,19 @@ TREE = "/api/v1/topology/tas"
 LONG = 8 << 20
 
 
-def reads_nothing(found: Served, path: str, token: str) -> socket.socket:
+def reads_nothing(dashboard: Served, path: str, token: str) -> socket.socket:
     """A connection that has asked for this, and takes no more of the answer than the kernels keep."""
-    slow = socket.create_connection(("127.0.0.1", urlsplit(found.base).port))
+    slow = socket.create_connection(("127.0.0.1", urlsplit(dashboard.base).port))
     slow.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
     slow.sendall(f"GET {path} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {token}\r\n\r\n".encode())
     return slow
 
 
-async def answered(found: Served, token: str, wanted: int) -> bytes:
+async def answered(dashboard: Served, token: str, wanted: int) -> bytes:
     """Asks for the tree until the answer has this status; returns its body."""
     async with asyncio.timeout(20):
         while True:
-            status, body = await found.ask(TREE, token)
+            status, body = await dashboard.ask(TREE, token)
             if status == wanted:
                 return body
             await asyncio.sleep(0.01)
@@ -172,10 +172,10 @@ def test_unread_answers_of_all_users_have_a_limit_too() -> None:
 
 
 @contextlib.asynccontextmanager
-async def stream(found: Served, token: str) -> AsyncIterator[aiohttp.ClientResponse]:
+async def stream(dashboard: Served, token: str) -> AsyncIterator[aiohttp.ClientResponse]:
     """Opens a stream; yields its response after the hello."""
     headers = {"Authorization": f"Bearer {token}"}
-    async with found.session.get(found.base + EVENTS, headers=headers, read_bufsize=1 << 22) as response:
+    async with dashboard.session.get(dashboard.base + EVENTS, headers=headers, read_bufsize=1 << 22) as response:
         assert response.status == 200
         assert await response.content.readline() == b"event: hello\n"
         yield response

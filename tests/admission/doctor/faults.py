@@ -57,8 +57,8 @@ def set_(kind: kinds.Resource, name: str, path: str, value: Any) -> View:
     return with_(change)
 
 
-def add(kind: kinds.Resource, *found: Obj, **more: Any) -> View:
-    return with_(lambda objects: objects[kind].extend(found), **more)
+def add(kind: kinds.Resource, *listed: Obj, **more: Any) -> View:
+    return with_(lambda objects: objects[kind].extend(listed), **more)
 
 
 def settings(text: str, **more: Any) -> View:
@@ -194,13 +194,13 @@ def levelled(*levels: str) -> str:
 STRATEGY = "admissionChecksStrategy"
 
 
-def checked(name: str, *known: str, flavors: list[str] | None = None) -> View:
+def checked(name: str, *existing: str, flavors: list[str] | None = None) -> View:
     """A queue names an AdmissionCheck, for flavors if some are said; these checks exist."""
 
     def change(objects: Objects) -> None:
         rule = {"name": name, **({"onFlavors": flavors} if flavors else {})}
         of(objects, kinds.CLUSTER_QUEUES, "services")["spec"][STRATEGY] = {"admissionChecks": [rule]}
-        objects[kinds.ADMISSION_CHECKS] = [named(each, {"controllerName": "example.com/c"}) for each in known]
+        objects[kinds.ADMISSION_CHECKS] = [named(each, {"controllerName": "example.com/c"}) for each in existing]
 
     return with_(change)
 

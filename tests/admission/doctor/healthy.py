@@ -142,7 +142,7 @@ def objects() -> dict[kinds.Resource, list[Obj]]:
 def view(changed: dict[kinds.Resource, list[Obj]] | None = None, **more: Any) -> View:
     """A view of these objects, else of the healthy ones."""
     found = {
-        kind: sorted(listed, key=lambda one: (namespace_of(one), name_of(one)))
+        kind: sorted(listed, key=lambda item: (namespace_of(item), name_of(item)))
         for kind, listed in (changed or objects()).items()
     }
     answers = {Question.ADMISSION: "", Question.CONVERSION: ""}

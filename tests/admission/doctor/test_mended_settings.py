@@ -45,15 +45,15 @@ def objects(text: str, variables: dict[str, str] | None = None) -> dict[kinds.Re
     return found
 
 
-def finding(found: dict[kinds.Resource, list[Obj]]) -> Finding | None:
-    some = [each for _, each in examined(healthy.view(copy.deepcopy(found)), ALL).findings]
+def finding(objects: dict[kinds.Resource, list[Obj]]) -> Finding | None:
+    some = [each for _, each in examined(healthy.view(copy.deepcopy(objects)), ALL).findings]
     if not some:
         return None
     ((one,),) = some
     return one
 
 
-def run(command: str, found: dict[kinds.Resource, list[Obj]]) -> None:
+def run(command: str, objects: dict[kinds.Resource, list[Obj]]) -> None:
     """Does what kubectl does: patches the ConfigMap, and takes variables out of the Deployments."""
     for each in command.split(" && "):
         words = shlex.split(each)
@@ -63,10 +63,10 @@ def run(command: str, found: dict[kinds.Resource, list[Obj]]) -> None:
             assert body["metadata"]["resourceVersion"] == "7", (
                 "it fails where another one has edited the settings since"
             )
-            found[kinds.CONFIG_MAPS][0]["data"].update(body["data"])
+            objects[kinds.CONFIG_MAPS][0]["data"].update(body["data"])
         elif words[3:5] == ["set", "env"]:
             gone = [word.removesuffix("-") for word in words[5:] if not word.startswith("deployment/")]
-            for deployment in found[kinds.DEPLOYMENTS]:
+            for deployment in objects[kinds.DEPLOYMENTS]:
                 for container in deployment["spec"]["template"]["spec"]["containers"]:
                     container["env"] = [one for one in container["env"] if one["name"] not in gone]
         else:

@@ -123,7 +123,7 @@ async def test_of_large_objects_only_what_is_checked_is_kept(kube: Kube) -> None
 
 
 @pytest.mark.parametrize(
-    ("version", "kind", "known"),
+    ("version", "kind", "served"),
     [
         ("jobset.x-k8s.io/v1alpha2", "JobSet", True),
         ("jobset.x-k8s.io/v1alpha2", "Job", False),
@@ -131,7 +131,7 @@ async def test_of_large_objects_only_what_is_checked_is_kept(kube: Kube) -> None
         ("example.com/../../api/v1", "Pod", False),
     ],
 )
-async def test_a_kind_is_served_also_without_a_crd(version: str, kind: str, known: bool, kube: Kube) -> None:
+async def test_a_kind_is_served_also_without_a_crd(version: str, kind: str, served: bool, kube: Kube) -> None:
     """The command of `leftover-workloads` deletes: it must not name a Workload of a kind that another API server serves."""
     await install(kube, DEAD_WEBHOOK)
     await remove_webhooks(kube)
@@ -143,7 +143,7 @@ async def test_a_kind_is_served_also_without_a_crd(version: str, kind: str, know
     view = await looked(kube)
     assert not view.unread
     (found,) = view.owners.values()
-    assert (found is not None) == known
+    assert (found is not None) == served
 
 
 async def test_owners_of_workloads_are_read_by_kind(kube: Kube) -> None:

@@ -55,7 +55,7 @@ def ending(job: Workload) -> Workload:
 
 
 @pytest.mark.parametrize(
-    ("reservation", "one", "now", "starts"),
+    ("reservation", "original", "now", "starts"),
     [
         pytest.param(MAINTENANCE, job("team/a"), 0.0, False, id="no-limit"),
         pytest.param(MAINTENANCE, job("team/a", 1000.0), 0.0, True, id="ends-in-time"),
@@ -73,10 +73,10 @@ def ending(job: Workload) -> Workload:
     ],
 )
 def test_who_may_start_on_reserved_nodes(
-    reservation: AdvanceReservation, one: Workload, now: float, *, starts: bool
+    reservation: AdvanceReservation, original: Workload, now: float, *, starts: bool
 ) -> None:
-    here = Cluster(reservation, one)
-    assert here.admitted(now) == ([one.key] if starts else [])
+    here = Cluster(reservation, original)
+    assert here.admitted(now) == ([original.key] if starts else [])
 
 
 def test_no_toleration_opens_reserved_nodes() -> None:

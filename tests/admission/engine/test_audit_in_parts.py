@@ -52,7 +52,7 @@ def _slot(ledger: Ledger) -> None:
 
 
 @pytest.mark.parametrize(
-    ("spoil", "said"),
+    ("spoil", "message"),
     [
         pytest.param(_quota, "quota usage of ClusterQueue cq is", id="quota"),
         pytest.param(_usage, "usage of host n1 is", id="usage-of-a-host"),
@@ -60,7 +60,7 @@ def _slot(ledger: Ledger) -> None:
         pytest.param(_slot, "pod ns/a is not covered here", id="a-covered-pod"),
     ],
 )
-def test_what_is_wrong_is_found_beside_what_changes(spoil: Callable[[Ledger], None], said: str) -> None:
+def test_what_is_wrong_is_found_beside_what_changes(spoil: Callable[[Ledger], None], message: str) -> None:
     ledger = book(host("n1"), host("n2"), host("n3"))
     for known in (workload("ns/w", ("n1", 2)), pod("a", "n1", "ns/w"), pod("daemon", "n3")):
         ledger.apply(known)
@@ -71,5 +71,5 @@ def test_what_is_wrong_is_found_beside_what_changes(spoil: Callable[[Ledger], No
         ledger.apply(pod(f"p{number}", "n2"))
         ledger.apply(workload(f"ns/w{number}", ("n2", 1)))
         ledger.apply(pod(f"of-w{number}", "n2", f"ns/w{number}"))
-    assert any(said in text for text in found), found
+    assert any(message in text for text in found), found
     assert not any("n2" in text or "bound pods of ns/w" in text for text in found), found

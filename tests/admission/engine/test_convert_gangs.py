@@ -29,8 +29,8 @@ def workload(*conditions: dict[str, str], **annotations: str) -> Workload:
     )
 
 
-def taken(given: Workload) -> model.Workload:
-    return convert.workload(given, cluster_queue="q")
+def taken(original: Workload) -> model.Workload:
+    return convert.workload(original, cluster_queue="q")
 
 
 def test_a_gang_stands_where_its_first_pod_came_and_starts_with_its_group() -> None:

@@ -13,12 +13,12 @@ from api.errors import InvalidObject
 
 
 @pytest.mark.parametrize(
-    ("given", "weight"),
+    ("value", "weight"),
     [(None, 1000), ("0.5", 500), (3, 3000), (0, 0), ("1u", 1)],
     ids=["none", "half", "3", "0", "tiny"],
 )
-def test_only_a_weight_of_nothing_is_nothing(given: str | int | None, weight: int) -> None:
-    wire = queues.Cohort.from_wire({"metadata": {"name": "c"}, "spec": {"fairSharing": {"weight": given}}})
+def test_only_a_weight_of_nothing_is_nothing(value: str | int | None, weight: int) -> None:
+    wire = queues.Cohort.from_wire({"metadata": {"name": "c"}, "spec": {"fairSharing": {"weight": value}}})
     assert convert_queues.cohort(wire).weight_milli == weight
 
 

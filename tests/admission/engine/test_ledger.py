@@ -267,7 +267,7 @@ def test_the_audit_names_what_is_wrong() -> None:
 
 
 @pytest.mark.parametrize(
-    ("spoil", "said"),
+    ("spoil", "message"),
     [
         pytest.param(lambda tree: tree.row_of_node.pop("n1"), "node n1 is missing", id="not in its row"),
         pytest.param(
@@ -276,10 +276,10 @@ def test_the_audit_names_what_is_wrong() -> None:
         pytest.param(lambda tree: tree.row_of_node.update(n1=1), "node n1 is not in its domain", id="another's row"),
     ],
 )
-def test_the_audit_finds_nodes_that_are_not_where_they_belong(spoil: Callable[[Tree], object], said: str) -> None:
+def test_the_audit_finds_nodes_that_are_not_where_they_belong(spoil: Callable[[Tree], object], message: str) -> None:
     ledger = book(host("n1"), host("n2"))
     spoil(ledger._capacity.trees["tas"])
-    assert f"flavor tas: {said}" in ledger.audit()
+    assert f"flavor tas: {message}" in ledger.audit()
 
 
 def test_an_audit_in_parts_lives_with_changes_between_them() -> None:

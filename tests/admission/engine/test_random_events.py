@@ -154,9 +154,9 @@ class EventHistory:
             made = replace(made, pod_sets=(replace(made.pod_sets[0], min_count=dice.randint(1, count - 1)),))
         return replace(made, gated=dice.random() < 0.05, time_limit=dice.choice((None, None, 30.0, 600.0)))
 
-    def _tell(self, one: Workload) -> None:
-        self.model.workloads[one.key] = one
-        self.world.apply(replace(one, admission=self.model.admitted.get(one.key)))
+    def _tell(self, workload: Workload) -> None:
+        self.model.workloads[workload.key] = workload
+        self.world.apply(replace(workload, admission=self.model.admitted.get(workload.key)))
 
     def cycle(self) -> None:
         """A cycle never over-books, nor makes worse what an edit or a foreign pod has over-booked."""
@@ -390,9 +390,9 @@ HAPPENS, WEIGHTS = zip(
 )
 
 
-def _possible(one: Workload) -> bool:
+def _possible(workload: Workload) -> bool:
     """Whether an empty cluster of two hosts a rack, with 4 CPUs each, holds it."""
-    (pod_set,) = one.pod_sets
+    (pod_set,) = workload.pod_sets
     pods = pod_set.min_count or pod_set.count
     a_host = 4 * CPU // pod_set.requests["cpu"]
     most = {HOST: a_host, RACK: 2 * a_host}.get(pod_set.topology.required or "" if pod_set.topology else "", pods)

@@ -21,12 +21,12 @@ def job(**status: Any) -> Object:
     return {**declared(KIND), "status": status}
 
 
-def conditions(**said: str) -> Object:
-    return {"conditions": [{"type": kind, "status": status, "message": "so it is"} for kind, status in said.items()]}
+def conditions(**message: str) -> Object:
+    return {"conditions": [{"type": kind, "status": status, "message": "so it is"} for kind, status in message.items()]}
 
 
 @pytest.mark.parametrize(
-    ("replicas", "said"),
+    ("replicas", "message"),
     [
         pytest.param(None, "spec.pytorchReplicaSpecs: None: must have at least one of Master, Worker", id="missing"),
         pytest.param([], r"spec.pytorchReplicaSpecs: \[\]: must have at least one of", id="no map"),
@@ -37,10 +37,10 @@ def conditions(**said: str) -> Object:
         pytest.param({"Worker": {"template": {}, "replicas": 2**31}}, "Worker.replicas: 2147483648", id="too many"),
     ],
 )
-def test_what_cannot_be_read_is_named(replicas: Any, said: str) -> None:
+def test_what_cannot_be_read_is_named(replicas: Any, message: str) -> None:
     bad = job()
     bad["spec"]["pytorchReplicaSpecs"] = replicas
-    with pytest.raises(InvalidObject, match=said):
+    with pytest.raises(InvalidObject, match=message):
         KIND.pod_sets(bad)
 
 
@@ -145,7 +145,7 @@ def test_templates_stay_until_no_pod_is_active() -> None:
 
 
 @pytest.mark.parametrize(
-    ("labels", "cpu", "suspend", "said"),
+    ("labels", "cpu", "suspend", "message"),
     [
         pytest.param({"training.kubeflow.org/job-name": "d"}, "1", False, "", id="its own"),
         pytest.param({}, "1", False, "has only pods with the label training.kubeflow.org/job-name: d", id="no label"),
@@ -155,12 +155,14 @@ def test_templates_stay_until_no_pod_is_active() -> None:
         ),
     ],
 )
-def test_a_pod_is_its_own_only_as_its_controller_makes_it(labels: Object, cpu: str, suspend: bool, said: str) -> None:
+def test_a_pod_is_its_own_only_as_its_controller_makes_it(
+    labels: Object, cpu: str, suspend: bool, message: str
+) -> None:
     assert isinstance(KIND, DeclaredJob)
     container = {"name": "c", "image": "x", "resources": {"requests": {"cpu": cpu}}}
     pod = {"metadata": {"name": "p", "labels": labels}, "spec": {"containers": [container]}}
-    assert KIND.pod_fault(pod, suspended(KIND, job(), value=suspend)).startswith(said)
-    assert bool(KIND.pod_fault(pod, suspended(KIND, job(), value=suspend))) is bool(said)
+    assert KIND.pod_fault(pod, suspended(KIND, job(), value=suspend)).startswith(message)
+    assert bool(KIND.pod_fault(pod, suspended(KIND, job(), value=suspend))) is bool(message)
 
 
 WAITS = {"name": "init-pytorch", "image": "x", "resources": {"requests": {"cpu": "50m", "memory": "10Mi"}}}
@@ -168,7 +170,7 @@ GREEDY = {"name": "init", "image": "x", "resources": {"requests": {"cpu": "8"}}}
 
 
 @pytest.mark.parametrize(
-    ("requests", "added", "said"),
+    ("requests", "added", "message"),
     [
         pytest.param({"nvidia.com/gpu": "1"}, WAITS, "", id="gpu alone"),
         pytest.param({"cpu": "1"}, WAITS, "", id="cpu alone"),
@@ -178,7 +180,7 @@ GREEDY = {"name": "init", "image": "x", "resources": {"requests": {"cpu": "8"}}}
     ],
 )
 def test_a_worker_may_wait_for_its_master_in_a_container_of_the_operator(
-    requests: Object, added: Object, said: str
+    requests: Object, added: Object, message: str
 ) -> None:
     assert isinstance(KIND, DeclaredJob)
     one = suspended(KIND, job(), value=False)
@@ -186,8 +188,8 @@ def test_a_worker_may_wait_for_its_master_in_a_container_of_the_operator(
         part["template"]["spec"]["containers"] = [{"name": "c", "image": "x", "resources": {"requests": requests}}]
     spec = {**one["spec"]["pytorchReplicaSpecs"]["Worker"]["template"]["spec"], "initContainers": [added]}
     pod = {"metadata": {"name": "p", "labels": {"training.kubeflow.org/job-name": "d"}}, "spec": spec}
-    assert KIND.pod_fault(pod, one).startswith(said)
-    assert bool(KIND.pod_fault(pod, one)) is bool(said)
+    assert KIND.pod_fault(pod, one).startswith(message)
+    assert bool(KIND.pod_fault(pod, one)) is bool(message)
 
 
 @pytest.mark.parametrize("framework", ["ray.io/raycluster", "ray.io/rayjob", "ray.io/rayservice"])

@@ -34,14 +34,14 @@ def job(items: int, status: Obj | None = None) -> Obj:
     return {"metadata": {"name": "long"}, "spec": spec, "status": status or {}}
 
 
-@pytest.mark.parametrize("made", [kind(when=EACH_ITEM), kind(sidecar=EACH_ITEM)], ids=["pod sets", "sidecar"])
-def test_a_job_too_long_for_its_expressions_is_an_error_and_does_not_count_less(made: DeclaredJob) -> None:
+@pytest.mark.parametrize("declared_job", [kind(when=EACH_ITEM), kind(sidecar=EACH_ITEM)], ids=["pod sets", "sidecar"])
+def test_a_job_too_long_for_its_expressions_is_an_error_and_does_not_count_less(declared_job: DeclaredJob) -> None:
     with pytest.raises(InvalidObject) as error:
-        made.pod_sets(job(30_000))
+        declared_job.pod_sets(job(30_000))
     assert str(error.value) == (
         f"long: spec: '{EACH_ITEM}': must be so small that this expression of its JobKind takes at most 20000 steps"
     )
-    assert "takes at most 20000 steps" in made.pod_fault({"spec": POD["spec"]}, job(30_000))
+    assert "takes at most 20000 steps" in declared_job.pod_fault({"spec": POD["spec"]}, job(30_000))
 
 
 def test_each_expression_is_evaluated_once_for_all_pod_sets() -> None:

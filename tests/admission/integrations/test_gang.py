@@ -80,7 +80,7 @@ def test_a_pod_names_its_gang(metadata: dict[str, Any], gang: PodGang | None) ->
 
 
 @pytest.mark.parametrize(
-    ("metadata", "key", "given", "allowed"),
+    ("metadata", "key", "value", "allowed"),
     [
         pytest.param(labels(**{GANG: "A_b"}), GANG, "A_b", "DNS subdomain", id="name no subdomain"),
         pytest.param(labels(**{SIGS: ""}), SIGS, "", "DNS subdomain", id="name empty"),
@@ -143,12 +143,12 @@ def test_a_pod_names_its_gang(metadata: dict[str, Any], gang: PodGang | None) ->
     ],
 )
 def test_an_invalid_gang_name_is_reported_with_its_place(
-    metadata: dict[str, Any], key: str, given: str, allowed: str
+    metadata: dict[str, Any], key: str, value: str, allowed: str
 ) -> None:
     reading = read("default", metadata)
     assert reading.gang is None
     (fault,) = reading.faults
-    assert (fault.key, fault.given) == (key, given)
+    assert (fault.key, fault.given) == (key, value)
     assert allowed in fault.allowed
 
 

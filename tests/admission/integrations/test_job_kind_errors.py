@@ -55,7 +55,7 @@ def test_a_good_one_has_no_errors() -> None:
 
 
 @pytest.mark.parametrize(
-    ("path", "value", "field", "said"),
+    ("path", "value", "field", "message"),
     [
         ("metadata.name", "crane", "metadata.name", "must be cranes.example.com"),
         ("spec.group", "Example", "spec.group", "must be an API group"),
@@ -90,10 +90,10 @@ def test_a_good_one_has_no_errors() -> None:
         ("spec.colour", "red", "spec.colour", "is not known here"),
     ],
 )  # fmt: skip
-def test_each_malformed_field_is_named(path: str, value: Any, field: str, said: str) -> None:
+def test_each_malformed_field_is_named(path: str, value: Any, field: str, message: str) -> None:
     found = errors_of(changed(path, value))
     assert found[0].field == field
-    assert said in found[0].allowed
+    assert message in found[0].allowed
     assert {error.field for error in found} <= {field, "metadata.name"}
 
 
@@ -102,7 +102,7 @@ POD = {"spec": {"containers": [{"name": "c"}]}}
 
 
 @pytest.mark.parametrize(
-    ("path", "value", "field", "given", "said"),
+    ("path", "value", "field", "text", "message"),
     [
         ("spec.writeBack", {"list": "a b"}, "spec.writeBack.list", "a b", "must be field names"),
         ("spec.writeBack", {**BACK, "list": "^.patches"}, "spec.writeBack.list", "^.patches", "must begin at the object"),
@@ -142,13 +142,13 @@ POD = {"spec": {"containers": [{"name": "c"}]}}
     ],
 )  # fmt: skip
 def test_an_error_names_the_object_the_field_what_stands_there_and_what_may(
-    path: str, value: Any, field: str, given: Any, said: str
+    path: str, value: Any, field: str, text: Any, message: str
 ) -> None:
     with pytest.raises(InvalidObject) as found:
         read(changed(path, value))
     error = found.value
-    assert (error.obj, error.field, error.given) == ("JobKind cranes.example.com", field, given)
-    assert said in error.allowed
+    assert (error.obj, error.field, error.given) == ("JobKind cranes.example.com", field, text)
+    assert message in error.allowed
     assert str(error).startswith(f"JobKind cranes.example.com: {field}: ")
 
 
@@ -166,7 +166,7 @@ def test_a_scaled_one_has_no_errors() -> None:
 
 
 @pytest.mark.parametrize(
-    ("path", "value", "field", "said"),
+    ("path", "value", "field", "message"),
     [
         ("spec.suspend", {"path": "spec.state"}, "spec.suspend", "must be left out together with spec.scale"),
         ("spec.podSets", [{"template": "spec.t"}], "spec.podSets", "must be left out together with spec.scale"),
@@ -180,9 +180,9 @@ def test_a_scaled_one_has_no_errors() -> None:
         ("spec.scale.size", 1, "spec.scale.size", "is not known here; known are minimum, replicas, selector, template"),
     ],
 )
-def test_each_error_of_a_scaled_one_names_its_field(path: str, value: Any, field: str, said: str) -> None:
+def test_each_error_of_a_scaled_one_names_its_field(path: str, value: Any, field: str, message: str) -> None:
     found = errors_of(with_value(copy.deepcopy(SCALED), tuple(path.split(".")), value))
-    assert [(error.field, said in error.allowed) for error in found] == [(field, True)]
+    assert [(error.field, message in error.allowed) for error in found] == [(field, True)]
 
 
 @pytest.mark.parametrize("value", ["x", 3, [1]], ids=repr)
@@ -225,9 +225,9 @@ def test_a_key_that_cannot_name_a_pod_set_is_named(name: str) -> None:
     assert error.value.given == name
 
 
-@pytest.mark.parametrize("given", ["x" * 1_000_000, [{"name": "n"}] * 10_000, {str(n): n for n in range(10_000)}])
-def test_an_error_about_a_large_value_is_short(given: Any) -> None:
-    assert len(str(InvalidObject("spec.a", given, "must be small"))) < 600
+@pytest.mark.parametrize("value", ["x" * 1_000_000, [{"name": "n"}] * 10_000, {str(n): n for n in range(10_000)}])
+def test_an_error_about_a_large_value_is_short(value: Any) -> None:
+    assert len(str(InvalidObject("spec.a", value, "must be small"))) < 600
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
@@ -257,7 +257,7 @@ def test_pod_sets_of_lists_in_lists_are_named_by_both_and_counted_as_a_product()
 
 
 @pytest.mark.parametrize(
-    ("changes", "said"),
+    ("changes", "message"),
     [
         pytest.param({"teams": "x"}, "spec.teams: 'x': must be a list", id="no list"),
         pytest.param({"teams": None}, "spec.teams: None: must have at least one entry", id="nothing"),
@@ -279,8 +279,8 @@ def test_pod_sets_of_lists_in_lists_are_named_by_both_and_counted_as_a_product()
         ),
     ],
 )
-def test_an_object_that_cannot_be_read_is_an_error_with_its_path(changes: Obj, said: str) -> None:
-    with pytest.raises(InvalidObject, match=said):
+def test_an_object_that_cannot_be_read_is_an_error_with_its_path(changes: Obj, message: str) -> None:
+    with pytest.raises(InvalidObject, match=message):
         DeclaredJob(read(GOOD).spec).pod_sets(crane(**changes))
 
 

@@ -138,10 +138,10 @@ def test_fields_of_the_api_server_are_not_written(path: str) -> None:
         assert error.allowed.startswith("must be a field that a start can write")
 
 
-@pytest.mark.parametrize(("gone", "said"), [("subGroupLabel", "subGroupLabel"), ("subGroups", "subGroups")])
-def test_groups_have_both_a_label_and_a_number(gone: str, said: str) -> None:
+@pytest.mark.parametrize(("gone", "message"), [("subGroupLabel", "subGroupLabel"), ("subGroups", "subGroups")])
+def test_groups_have_both_a_label_and_a_number(gone: str, message: str) -> None:
     (error,) = errors_of(without(WHOLE, ("spec", "podSets", 0, gone)))
     assert (error.field, error.allowed) == (
-        f"spec.podSets[0].{said}",
+        f"spec.podSets[0].{message}",
         "must be set: subGroupLabel and subGroups stand together",
     )

@@ -108,7 +108,7 @@ def test_spark_pods_ask_for_what_spark_asks_for(spec: Object, role: str, memory:
 
 
 @pytest.mark.parametrize(
-    ("spec", "said"),
+    ("spec", "message"),
     [
         pytest.param({"driver": {"memory": "much"}}, "spec.driver.memory: 'much': must be an amount", id="memory"),
         pytest.param({"driver": 7}, "spec.driver: 7: must be an object", id="driver"),
@@ -131,10 +131,10 @@ def test_spark_pods_ask_for_what_spark_asks_for(spec: Object, role: str, memory:
         pytest.param({"memoryOverheadFactor": "x"}, "spec.memoryOverheadFactor: 'x': must be a number", id="factor"),
     ],
 )
-def test_a_spark_application_that_cannot_be_read_names_the_field(spec: Object, said: str) -> None:
+def test_a_spark_application_that_cannot_be_read_names_the_field(spec: Object, message: str) -> None:
     with pytest.raises(InvalidObject, match=r".*") as error:
         SPARK.pod_sets(spark(**spec))
-    assert said in str(error.value)
+    assert message in str(error.value)
 
 
 def test_the_node_selector_of_a_whole_application_moves_into_its_roles() -> None:
@@ -287,7 +287,7 @@ def test_a_start_of_a_train_job_leaves_the_patches_of_others() -> None:
 
 
 @pytest.mark.parametrize(
-    ("pod_sets", "said"),
+    ("pod_sets", "message"),
     [
         pytest.param([{"path": "spec.template"}], "must be a path that begins with `template`", id="another root"),
         pytest.param([{"path": "template.spec.nowhere"}], "must be a pod template", id="into nothing"),
@@ -295,10 +295,10 @@ def test_a_start_of_a_train_job_leaves_the_patches_of_others() -> None:
         pytest.param([{"path": "template" + ".a" * 300}], "must be a path", id="endless"),
     ],
 )
-def test_a_wrapper_whose_pods_are_not_there_is_refused(pod_sets: list[Object], said: str) -> None:
+def test_a_wrapper_whose_pods_are_not_there_is_refused(pod_sets: list[Object], message: str) -> None:
     job = sample(WRAPPER)
     job["spec"]["components"] = [{**job["spec"]["components"][0], "podSets": pod_sets}]
-    with pytest.raises(InvalidObject, match=said):
+    with pytest.raises(InvalidObject, match=message):
         WRAPPER.pod_sets(job)
 
 

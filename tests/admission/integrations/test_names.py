@@ -28,7 +28,7 @@ def test_a_cut_next_to_a_dot_leaves_a_valid_name() -> None:
 
 
 @pytest.mark.parametrize(
-    ("one", "other"),
+    ("first", "second"),
     [
         pytest.param(workload_name(JOBS, "n", "u1"), workload_name(JOBS, "n", "u2"), id="uid"),
         pytest.param(workload_name(JOBS, "n", "u"), workload_name(JOBS, "n", "u", extra="1"), id="extra"),
@@ -36,5 +36,5 @@ def test_a_cut_next_to_a_dot_leaves_a_valid_name() -> None:
         pytest.param(workload_name(JOBS, "n", "u")[-5:], workload_name(JOBSETS, "n", "u")[-5:], id="kind"),
     ],
 )
-def test_what_differs_gets_another_name(one: str, other: str) -> None:
-    assert one != other
+def test_what_differs_gets_another_name(first: str, second: str) -> None:
+    assert first != second

@@ -44,7 +44,7 @@ def test_a_group_is_not_made_of_too_few() -> None:
 
 
 @pytest.mark.parametrize(
-    ("other", "said"),
+    ("other", "message"),
     [
         pytest.param(wire("b", group="g", total=3), "total-count", id="another total count"),
         pytest.param(
@@ -53,8 +53,8 @@ def test_a_group_is_not_made_of_too_few() -> None:
         pytest.param(wire("b", group="g", total=2, labels={names.POD_GROUP_INDEX_LABEL: "-1"}), "-1", id="a bad index"),
     ],
 )
-def test_pods_that_contradict_each_other_are_no_group(other: dict[str, Any], said: str) -> None:
-    with pytest.raises(UnlikePods, match=said):
+def test_pods_that_contradict_each_other_are_no_group(other: dict[str, Any], message: str) -> None:
+    with pytest.raises(UnlikePods, match=message):
         unit(wire("a", group="g", total=2), other).pod_sets()
 
 
@@ -78,7 +78,7 @@ SERVING = {names.POD_GROUP_SERVING: "true"}
 
 
 @pytest.mark.parametrize(
-    ("phases", "said", "message"),
+    ("phases", "text", "message"),
     [
         pytest.param(("Succeeded", "Succeeded"), {}, "Pods succeeded: 2/2.", id="all succeeded"),
         pytest.param(("Succeeded", "Running"), {}, None, id="one runs"),
@@ -89,8 +89,8 @@ SERVING = {names.POD_GROUP_SERVING: "true"}
         pytest.param(("Succeeded", "Succeeded"), SERVING, None, id="serving never ends"),
     ],
 )
-def test_when_a_group_has_ended(phases: tuple[str, ...], said: dict[str, str], message: str | None) -> None:
-    assert _ended(phases, said) == message
+def test_when_a_group_has_ended(phases: tuple[str, ...], text: dict[str, str], message: str | None) -> None:
+    assert _ended(phases, text) == message
 
 
 @pytest.mark.parametrize(("phase", "success"), [("Succeeded", True), ("Failed", False)])
@@ -126,11 +126,11 @@ STATES = st.sampled_from(
     st.integers(0, 5),
     st.integers(0, 5),
 )
-def test_never_too_many_and_none_twice(given: list[tuple[dict[str, Any], int, str]], ones: int, twos: int) -> None:
+def test_never_too_many_and_none_twice(value: list[tuple[dict[str, Any], int, str]], ones: int, twos: int) -> None:
     roles = {cpu: read(wire("p", cpu=cpu)).role for cpu in "12"}
     pods = [
         read(wire(f"p{i}", group="g", total=9, cpu=cpu, created=at, **state))
-        for i, (state, at, cpu) in enumerate(given)
+        for i, (state, at, cpu) in enumerate(value)
     ]
     counts = {roles["1"]: ones, roles["2"]: twos}
     found = sort_out(pods, counts)

@@ -112,8 +112,8 @@ def node(name: str, kind: str = "gpu", **labels: str) -> LabelledNode:
     return LabelledNode(name, {HOSTNAME_LABEL: name, KIND: kind, **labels})
 
 
-def levels(made: Plan) -> tuple[str, ...]:
-    (only,) = made.topologies
+def levels(its_plan: Plan) -> tuple[str, ...]:
+    (only,) = its_plan.topologies
     return only[1]
 
 

@@ -98,15 +98,15 @@ def test_equal_worlds_end_alike() -> None:
 # ---- small stories
 
 
-def movable(made: Manifest, every: str | None = "1m", cost: str | None = "10s", minimum: str = "0s") -> Manifest:
+def movable(obj: Manifest, every: str | None = "1m", cost: str | None = "10s", minimum: str = "0s") -> Manifest:
     given = {
         names.MOVABLE: "true",
         names.MOVE_COST: cost,
         names.MINIMUM_RUN_TIME: minimum,
         names.SIMULATED_CHECKPOINTS: every,
     }
-    made["metadata"]["annotations"].update({key: value for key, value in given.items() if value is not None})
-    return made
+    obj["metadata"]["annotations"].update({key: value for key, value in given.items() if value is not None})
+    return obj
 
 
 def story(*jobs: Manifest, per_day: str | None = None, backfill: bool = False, **spec: Any) -> World:

@@ -44,7 +44,7 @@ COHORT = {"cohortName": "c"}
 
 
 @pytest.mark.parametrize(
-    ("given", "expected"),
+    ("value", "expected"),
     [
         pytest.param(
             [tree(1, 1), queue(), job("a", 4, runs="10s"), job("b", 4, runs="5s")],
@@ -106,8 +106,8 @@ COHORT = {"cohortName": "c"}
         ),
     ],
 )
-def test_when_each_workload_runs(given: list[Any], expected: dict[str, tuple[float, ...]]) -> None:
-    assert times(simulate(world(*given))) == expected
+def test_when_each_workload_runs(value: list[Any], expected: dict[str, tuple[float, ...]]) -> None:
+    assert times(simulate(world(*value))) == expected
 
 
 def test_where_they_run() -> None:
@@ -117,7 +117,7 @@ def test_where_they_run() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "reason", "said"),
+    ("value", "reason", "message"),
     [
         pytest.param([queue(cpu=2), job("big", 3)], Reason.EXCEEDS_MAX_QUOTA, "insufficient quota for cpu", id="quota"),
         pytest.param(
@@ -129,11 +129,11 @@ def test_where_they_run() -> None:
         ),
     ],
 )
-def test_what_never_runs_says_why(given: list[Any], reason: Reason, said: str) -> None:
-    outcome = simulate(world(tree(1, 2), *given))
+def test_what_never_runs_says_why(value: list[Any], reason: Reason, message: str) -> None:
+    outcome = simulate(world(tree(1, 2), *value))
     (run,) = outcome.waiting()
     assert (run.state, run.admitted, run.reason) == (WorkloadState.WAITING, None, reason)
-    assert said in run.message
+    assert message in run.message
 
 
 def test_a_wish_gives_way_with_time() -> None:
@@ -290,9 +290,9 @@ def test_bound_pods_go_with_their_workload() -> None:
 class Scripted(World):
     """A world whose first cycles decide as they are told."""
 
-    def __init__(self, made: World, reports: Iterable[CycleReport]) -> None:
+    def __init__(self, scene: World, reports: Iterable[CycleReport]) -> None:
         super().__init__()
-        self.state, self.about, self._reports = made.state, made.about, list(reports)
+        self.state, self.about, self._reports = scene.state, scene.about, list(reports)
 
     def cycle(self) -> CycleReport:
         return self._reports.pop(0) if self._reports and len(self.ledger.admissions) else super().cycle()

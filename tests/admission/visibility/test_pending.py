@@ -113,7 +113,7 @@ def test_who_never_comes_to_turn_has_no_position(blocked: tuple[str, str] | None
 
 
 @pytest.mark.parametrize(
-    ("query", "got"),
+    ("query", "expected"),
     [
         pytest.param({}, Page(0, DEFAULT_LIMIT), id="default"),
         pytest.param({"limit": "0", "offset": "0"}, Page(0, DEFAULT_LIMIT), id="zero-is-default"),
@@ -124,8 +124,8 @@ def test_who_never_comes_to_turn_has_no_position(blocked: tuple[str, str] | None
         pytest.param({"limit": "9223372036854775807"}, Page(0, MOST), id="the-largest-number"),
     ],
 )
-def test_a_query_names_a_page(query: dict[str, str], got: Page) -> None:
-    assert page(query) == got
+def test_a_query_names_a_page(query: dict[str, str], expected: Page) -> None:
+    assert page(query) == expected
 
 
 @pytest.mark.parametrize("text", ["ten", "1.5", "١٢", "9223372036854775808", "9" * 5000, " 1", "0x10", "-", "1_0"])

@@ -241,7 +241,7 @@ def test_any_path_names_a_list_or_nothing(text: str, parts: list[str]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("path", "world", "status", "said"),
+    ("path", "world", "status", "message"),
     [
         pytest.param(LIST, World(may=False), 403, "cannot get resource", id="no-right"),
         pytest.param(LOCAL, World(may=False), 403, 'in the namespace "a"', id="no-right-in-the-namespace"),
@@ -260,11 +260,11 @@ def test_any_path_names_a_list_or_nothing(text: str, parts: list[str]) -> None:
         pytest.param("/", World(), 404, "could not find", id="root"),
     ],
 )
-async def test_a_refusal_is_a_status(tmp_path: Path, path: str, world: World, status: int, said: str) -> None:
+async def test_a_refusal_is_a_status(tmp_path: Path, path: str, world: World, status: int, message: str) -> None:
     async with running(tmp_path, world) as server:
         got, body = await server.get(path)
     assert (got, body["kind"], body["code"]) == (status, "Status", status)
-    assert said in body["message"]
+    assert message in body["message"]
 
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE"])

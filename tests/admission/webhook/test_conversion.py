@@ -42,7 +42,7 @@ def test_a_list_is_converted_in_its_order(count: int, indent: int | None) -> Non
 
 
 @pytest.mark.parametrize(
-    ("desired", "objects", "said"),
+    ("desired", "objects", "message"),
     [
         pytest.param("batch/v1", [], "desiredAPIVersion: 'batch/v1': only kueue.x-k8s.io", id="another-group"),
         pytest.param(f"{GROUP}/v1", [queue("v1beta1")], "objects[0]: desiredAPIVersion", id="unknown-version"),
@@ -51,10 +51,10 @@ def test_a_list_is_converted_in_its_order(count: int, indent: int | None) -> Non
         ),
     ],
 )
-def test_what_cannot_be_converted_fails_with_its_place(desired: str, objects: list[Any], said: str) -> None:
+def test_what_cannot_be_converted_fails_with_its_place(desired: str, objects: list[Any], message: str) -> None:
     answer = answered(review(desired, objects))
     assert answer["result"]["status"] == "Failure"
-    assert answer["result"]["message"].startswith(said)
+    assert answer["result"]["message"].startswith(message)
 
 
 @pytest.mark.parametrize(
@@ -90,16 +90,16 @@ def test_a_hostile_conversion_takes_little_time_and_room(body: bytes) -> None:
 
 
 @pytest.mark.parametrize(
-    ("bounds", "said"),
+    ("bounds", "message"),
     [
         pytest.param(ConversionLimits(values=3), "objects[0]: object: '6 values'", id="values"),
         pytest.param(ConversionLimits(answer=250), "objects[2]: the answer has more than 250 bytes", id="answer"),
         pytest.param(ConversionLimits(seconds=-1), "objects[0]: it took more than -1 s", id="time"),
     ],
 )
-def test_what_goes_beyond_a_bound_fails_with_its_place(bounds: ConversionLimits, said: str) -> None:
+def test_what_goes_beyond_a_bound_fails_with_its_place(bounds: ConversionLimits, message: str) -> None:
     answer = answered(review(f"{GROUP}/v1beta2", [queue("v1beta1", cohort="x")] * 3), bounds)
-    assert answer["result"]["message"].startswith(said)
+    assert answer["result"]["message"].startswith(message)
 
 
 @pytest.mark.parametrize(

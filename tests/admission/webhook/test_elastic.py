@@ -87,13 +87,13 @@ def test_one_of_two_that_are_there_already_may_be_changed() -> None:
 # ---- jobs without a queue name
 
 
-def queue_of(made: dict[str, Any]) -> str | None:
-    label: str | None = made["metadata"]["labels"].get(names.QUEUE_NAME_LABEL)
+def queue_of(obj: dict[str, Any]) -> str | None:
+    label: str | None = obj["metadata"]["labels"].get(names.QUEUE_NAME_LABEL)
     return label
 
 
 def test_a_job_without_a_queue_goes_by_the_elastic_quota_of_its_namespace() -> None:
-    made = defaulted(job(labels={}), known=knowing((X, "quota")))
+    made = defaulted(job(labels={}), cached=knowing((X, "quota")))
     assert queue_of(made) == "elastic-quota"
     assert made["spec"]["suspend"] is True
 
@@ -116,16 +116,16 @@ def test_the_queue_of_a_deleted_quota_takes_nothing_new(
         local_queues={"ns/elastic-quota": LocalQueue.from_wire(local)},
         cluster_queues={"cq": ClusterQueue.from_wire(queue)},
     )
-    assert defaulted(job(labels={}), known=known)["metadata"].get("labels", {}).get(names.QUEUE_NAME_LABEL) == want
+    assert defaulted(job(labels={}), cached=known)["metadata"].get("labels", {}).get(names.QUEUE_NAME_LABEL) == want
 
 
 def test_elsewhere_it_stays_as_it_is() -> None:
     given = job(labels={})
-    assert defaulted(given, known=knowing((X, "quota")), namespace="elsewhere") == given
+    assert defaulted(given, cached=knowing((X, "quota")), namespace="elsewhere") == given
 
 
 def test_a_queue_that_it_names_and_the_default_queue_go_first() -> None:
     quotas = knowing((X, "quota")).elastic_quotas
-    assert queue_of(defaulted(job(), known=replace(lookups(), elastic_quotas=quotas))) == "team"
+    assert queue_of(defaulted(job(), cached=replace(lookups(), elastic_quotas=quotas))) == "team"
     known = replace(lookups(default_queue=True), elastic_quotas=quotas)
-    assert queue_of(defaulted(job(labels={}), known=known)) == "default"
+    assert queue_of(defaulted(job(labels={}), cached=known)) == "default"

@@ -37,7 +37,7 @@ CHILD = ("spec", "replicatedJobs", 0, "template")
 @pytest.mark.parametrize("levels", [RACKS, FLAT, None], ids=["racks", "no topology", "unknown queue"])
 @pytest.mark.parametrize("requested", [False, True], ids=["", "topology requested"])
 @pytest.mark.parametrize(
-    ("kind", "given", "place", "key"),
+    ("kind", "value", "place", "key"),
     [
         (JOBSET, jobset(), ("metadata", "annotations"), names.JOBSET_EXCLUSIVE_TOPOLOGY),
         (JOBSET, jobset(), ("metadata", "annotations"), names.JOBSET_NODE_SELECTOR),
@@ -55,13 +55,13 @@ CHILD = ("spec", "replicatedJobs", 0, "template")
 )
 def test_exclusive_topology_is_rejected_where_a_topology_assigns_the_pods(
     kind: jobs.ReviewedKind,
-    given: Obj,
+    value: Obj,
     place: tuple[str | int, ...],
     key: str,
     requested: bool,
     levels: QueueLevels | None,
 ) -> None:
-    marked = with_value(given, (*place, key), "rack")
+    marked = with_value(value, (*place, key), "rack")
     if requested:
         marked = with_value(marked, ("metadata", "annotations", names.REQUIRE_TOPOLOGY), "rack")
     errors = [str(error) for error in jobs.validate_create(marked, kind, ReviewRules(), levels)]
@@ -69,5 +69,5 @@ def test_exclusive_topology_is_rejected_where_a_topology_assigns_the_pods(
     assert bool(errors) is (levels is RACKS or requested)
     assert bool(told) is (levels is RACKS or (requested and levels is None))
     assert all(names.SLICE_REQUIRED_TOPOLOGY in error for error in told)
-    plain = with_value(given, ("metadata", "annotations"), {})
+    plain = with_value(value, ("metadata", "annotations"), {})
     assert jobs.validate_create(plain, kind, ReviewRules(), levels) == []

@@ -67,28 +67,28 @@ BAD = {
 }
 
 
-def a_pod(said: Said) -> dict[str, Any]:
-    return {"metadata": {"name": "p", **said}, "spec": {"containers": [{"name": "main"}]}}
+def a_pod(message: Said) -> dict[str, Any]:
+    return {"metadata": {"name": "p", **message}, "spec": {"containers": [{"name": "main"}]}}
 
 
-def answers(said: Said) -> list[str]:
+def answers(message: Said) -> list[str]:
     """What a user who creates such a pod is told."""
-    made = a_pod(said)
+    made = a_pod(message)
     pod.set_defaults(made, "ns", Lookups(), ReviewRules())
     errors = pod.validate_create(made, ReviewRules()) if pod.is_gated(made) else []
     return [error.message for error in [*errors, *gangs.validate_create(made, "ns", Lookups())]]
 
 
-def told(part: str, key: str, given: str, rule: str) -> str:
-    shown = json.dumps(given)
+def told(part: str, key: str, value: str, rule: str) -> str:
+    shown = json.dumps(value)
     if len(shown) > 1024:
         shown = f"{shown[:1024]}... ({len(shown)} characters)"
     return f"metadata.{part}[{key}]: Invalid value: {shown}: {rule}"
 
 
-def with_name(part: str, key: str, given: str) -> Said:
+def with_name(part: str, key: str, value: str) -> Said:
     said: Said = {LABELS: {names.GANG_NAME: "g"}, ANNOTATIONS: {}}
-    said[part][key] = given
+    said[part][key] = value
     return said
 
 
@@ -100,12 +100,12 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize(("table", "part", "key", "given", "rule"), CASES)
+@pytest.mark.parametrize(("table", "part", "key", "value", "rule"), CASES)
 def test_what_is_malformed_is_refused_with_its_place_the_value_and_what_is_allowed(
-    table: tuple[tuple[str, str], ...], part: str, key: str, given: str, rule: str
+    table: tuple[tuple[str, str], ...], part: str, key: str, value: str, rule: str
 ) -> None:
-    said = {part: {key: given}} if table is NAMES else with_name(part, key, given)
-    assert answers(said) == [told(part, key, given, rule)]
+    said = {part: {key: value}} if table is NAMES else with_name(part, key, value)
+    assert answers(said) == [told(part, key, value, rule)]
 
 
 @pytest.mark.parametrize(("part", "key"), [*MINIMUMS, *GROUP_LISTS, *POLICIES])

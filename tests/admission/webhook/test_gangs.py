@@ -23,9 +23,9 @@ def a_pod(labels: dict[str, str] | None = None, **more: Any) -> dict[str, Any]:
     return {"metadata": metadata, "spec": {"containers": [{"name": "main"}], **more}}
 
 
-def completed(made: dict[str, Any], lookups: Lookups | None = None) -> dict[str, Any]:
-    pod.set_defaults(made, "ns", lookups or Lookups(), ReviewRules())
-    return made
+def completed(obj: dict[str, Any], lookups: Lookups | None = None) -> dict[str, Any]:
+    pod.set_defaults(obj, "ns", lookups or Lookups(), ReviewRules())
+    return obj
 
 
 def test_a_gang_of_no_queue_is_held_and_gets_the_one_that_counts_nothing() -> None:
@@ -71,7 +71,7 @@ def stored(**more: Any) -> Lookups:
 
 
 @pytest.mark.parametrize(
-    ("made", "given", "text"),
+    ("obj", "value", "text"),
     [
         pytest.param(
             a_pod({**NAMED, names.GANG_MINIMUM: "3"}), {}, f"metadata.labels[{names.GANG_MINIMUM}]", id="minimum"
@@ -82,9 +82,9 @@ def stored(**more: Any) -> Lookups:
     ],
 )
 def test_a_pod_that_contradicts_its_gang_is_refused_with_the_name_of_another(
-    made: dict[str, Any], given: dict[str, Any], text: str
+    obj: dict[str, Any], value: dict[str, Any], text: str
 ) -> None:
-    (error,) = gangs.validate_create(made, "ns", stored(**given))
+    (error,) = gangs.validate_create(obj, "ns", stored(**value))
     assert text in error.field
     assert "must be as in pod first of gang g" in error.message
 
@@ -123,7 +123,7 @@ def test_what_was_written_down_stays() -> None:
 
 
 @pytest.mark.parametrize(
-    ("part", "said", "changed", "value"),
+    ("part", "message", "changed", "value"),
     [
         pytest.param("labels", {}, {names.GANG_MINIMUM: "3"}, "3", id="minimum"),
         pytest.param("labels", {}, {names.GANG_NAME: "other"}, "other", id="name"),
@@ -140,10 +140,12 @@ def test_what_was_written_down_stays() -> None:
     ],
 )
 def test_a_pod_that_changes_its_gang_gets_an_error_with_its_own_field(
-    part: str, said: dict[str, str], changed: dict[str, str | None], value: str
+    part: str, message: dict[str, str], changed: dict[str, str | None], value: str
 ) -> None:
     """In each dialect, also where a name is removed; no annotation of ours is named."""
-    pod_of_gang = a_pod() if not said else {**a_pod(), "metadata": {**a_pod()["metadata"], "labels": {}, part: said}}
+    pod_of_gang = (
+        a_pod() if not message else {**a_pod(), "metadata": {**a_pod()["metadata"], "labels": {}, part: message}}
+    )
     old = completed(pod_of_gang)
     merged = {key: text for key, text in {**old["metadata"][part], **changed}.items() if text is not None}
     new = {**old, "metadata": {**old["metadata"], part: merged}}

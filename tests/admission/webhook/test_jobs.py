@@ -23,14 +23,14 @@ RULES = ReviewRules()
 
 
 def defaulted(
-    given: dict[str, Any],
+    value: dict[str, Any],
     kind: ReviewedKind = JOB,
-    known: Lookups | None = None,
+    cached: Lookups | None = None,
     rules: ReviewRules = RULES,
     namespace: str = "ns",
 ) -> dict[str, Any]:
-    changed = copy.deepcopy(given)
-    set_defaults(changed, namespace, kind, known or Lookups(), rules)
+    changed = copy.deepcopy(value)
+    set_defaults(changed, namespace, kind, cached or Lookups(), rules)
     return changed
 
 
@@ -96,7 +96,7 @@ def test_a_jobset_that_asks_gates_all_its_pod_sets_by_their_lower_case_names() -
 
 
 def test_the_default_queue_is_taken_where_there_is_one() -> None:
-    made = defaulted(job(labels={}), known=lookups(default_queue=True))
+    made = defaulted(job(labels={}), cached=lookups(default_queue=True))
     assert made["metadata"]["labels"] == {names.QUEUE_NAME_LABEL: "default"}
     assert made["spec"]["suspend"] is True
 
@@ -118,14 +118,14 @@ def test_a_job_that_is_not_managed_stays_as_it_is(
     given = job(labels=labels, annotations={names.REQUIRE_TOPOLOGY: RACK})
     if owner:
         given["metadata"]["ownerReferences"] = [owner]
-    assert defaulted(given, known=lookups(default_queue=namespace != "ns"), namespace=namespace) == given
+    assert defaulted(given, cached=lookups(default_queue=namespace != "ns"), namespace=namespace) == given
 
 
 def test_namespaces_are_selected_by_their_labels() -> None:
     rules = ReviewRules(managed_namespaces={"matchLabels": {"team": "a"}})
     known = Lookups(namespace_labels=lambda name: {"team": "a"} if name == "ns" else None)
-    assert "suspend" in defaulted(job(), known=known, rules=rules)["spec"]
-    assert "suspend" not in defaulted(job(), known=known, rules=rules, namespace="other")["spec"]
+    assert "suspend" in defaulted(job(), cached=known, rules=rules)["spec"]
+    assert "suspend" not in defaulted(job(), cached=known, rules=rules, namespace="other")["spec"]
 
 
 # ---- the first forms
@@ -192,7 +192,7 @@ def test_first_forms(annotations: dict[str, str], template: dict[str, str], want
 
 
 @pytest.mark.parametrize(
-    ("known", "want"),
+    ("cached", "want"),
     [
         pytest.param(lookups(BLOCK, RACK), QueueLevels("cq", (BLOCK, RACK)), id="inline-levels"),
         pytest.param(lookups(BLOCK, inline=False), QueueLevels("cq", (BLOCK,)), id="levels-by-name"),
@@ -201,8 +201,8 @@ def test_first_forms(annotations: dict[str, str], template: dict[str, str], want
         pytest.param(Lookups(), None, id="queue-not-known"),
     ],
 )
-def test_what_is_known_of_a_queue(known: Lookups, want: QueueLevels | None) -> None:
-    assert queue_levels(job(), "ns", known) == want
+def test_what_is_known_of_a_queue(cached: Lookups, want: QueueLevels | None) -> None:
+    assert queue_levels(job(), "ns", cached) == want
 
 
 def test_a_queue_without_any_topology_is_named() -> None:

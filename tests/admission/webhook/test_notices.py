@@ -50,7 +50,7 @@ PART = [{"apiVersion": "a.example.com/v1", "kind": "A", "name": "a", "uid": "1",
 
 
 @pytest.mark.parametrize(
-    ("obj", "said"),
+    ("obj", "message"),
     [
         pytest.param(balloon(), True, id="a queue"),
         pytest.param(balloon(queue=None), False, id="no queue"),
@@ -67,12 +67,12 @@ PART = [{"apiVersion": "a.example.com/v1", "kind": "A", "name": "a", "uid": "1",
         pytest.param(balloon("argoproj.io/v1alpha1", "Workflow"), True, id="a kind that is queued by its pods"),
     ],
 )
-def test_only_a_queue_name_that_nobody_reads_is_answered(obj: Object, said: bool) -> None:
+def test_only_a_queue_name_that_nobody_reads_is_answered(obj: Object, message: bool) -> None:
     response = review(NOTICE_UNMANAGED, decode(asked(obj)), Lookups(), ReviewRules())["response"]
     assert response["allowed"]
     warned = response.get("warnings", [])
-    assert bool(warned) is said
-    if said:
+    assert bool(warned) is message
+    if message:
         assert warned == [notice(obj)]
         assert f"{obj['kind']} names the queue lq, and Stowage does not manage this kind" in warned[0]
 

@@ -125,14 +125,16 @@ def test_a_part_of_a_job_that_names_no_queue_gets_no_marks(entitled: bool) -> No
 
 
 @pytest.mark.parametrize(
-    ("labels", "entitled", "said"),
+    ("labels", "entitled", "message"),
     [
         pytest.param(QUEUE, True, "", id="of-a-queued-job"),
         pytest.param(QUEUE, False, "metadata.ownerReferences[0]", id="by-a-tenant"),
         pytest.param({}, True, "marks for queued jobs", id="of-a-job-that-names-no-queue"),
     ],
 )
-def test_a_jobset_with_marks_is_made_by_the_controller_of_a_queued_job(labels: Obj, entitled: bool, said: str) -> None:
+def test_a_jobset_with_marks_is_made_by_the_controller_of_a_queued_job(
+    labels: Obj, entitled: bool, message: str
+) -> None:
     """A TrainJob's, for which the webhook does not read the runtime: what the JobSet may be is its controller's to say."""
     owner = {**queued("TrainJob", "trainer.kubeflow.org/v1alpha1", **labels), "spec": {"runtimeRef": {"name": "rt"}}}
     owner["metadata"] |= {"uid": "u-train", "name": "train"}
@@ -146,8 +148,8 @@ def test_a_jobset_with_marks_is_made_by_the_controller_of_a_queued_job(labels: O
     request = Request("u", "CREATE", "train", "ns", jobset, user_info=RequestUser("x"), ancestors=(owner,))
     request = structs.replace(request, owner=owner, entitled=entitled)
     answer = review("/validate-jobset-x-k8s-io-v1alpha2-jobset", request, ANYWHERE, RULES)["response"]
-    assert answer["allowed"] is (said == "")
-    assert said in answer.get("status", {}).get("message", "")
+    assert answer["allowed"] is (message == "")
+    assert message in answer.get("status", {}).get("message", "")
 
 
 def test_the_owners_controller_may_write_its_parts() -> None:

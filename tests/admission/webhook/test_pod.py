@@ -33,10 +33,10 @@ def a_pod(
 
 
 def made(
-    path: str, obj: Obj, known: Lookups | None = None, operation: str = "CREATE", old: Any = None, user: str = ""
+    path: str, obj: Obj, cached: Lookups | None = None, operation: str = "CREATE", old: Any = None, user: str = ""
 ) -> Obj:
     """The object after its defaults."""
-    response = answer(path, body(obj, operation, old, user), known)
+    response = answer(path, body(obj, operation, old, user), cached)
     assert response["allowed"], response
     patch = msgspec.json.decode(base64.b64decode(response["patch"])) if "patch" in response else []
     found: Obj = patched(obj, patch)
@@ -112,7 +112,7 @@ def test_the_index_is_taken_from_the_label_that_is_named() -> None:
 
 
 @pytest.mark.parametrize(
-    ("labels", "annotations", "said"),
+    ("labels", "annotations", "message"),
     [
         pytest.param({names.POD_GROUP_NAME: "g"}, {}, "total-count]: Required value", id="no count"),
         pytest.param({names.POD_GROUP_NAME: "g"}, {names.POD_GROUP_TOTAL_COUNT: "x"}, 'parsing "x"', id="no number"),
@@ -126,9 +126,9 @@ def test_the_index_is_taken_from_the_label_that_is_named() -> None:
     ],
 )
 def test_a_new_pod_is_judged_in_the_call_that_completes_it(
-    labels: dict[str, str], annotations: dict[str, str], said: str
+    labels: dict[str, str], annotations: dict[str, str], message: str
 ) -> None:
-    assert said in refused(MUTATE, a_pod({names.QUEUE_NAME_LABEL: "team", **labels}, annotations))
+    assert message in refused(MUTATE, a_pod({names.QUEUE_NAME_LABEL: "team", **labels}, annotations))
 
 
 def test_a_pod_that_runs_keeps_its_queue() -> None:

@@ -38,10 +38,12 @@ OPTED_IN = Lookups(namespace_labels=lambda _: {names.MANAGED_NAMESPACE: "true"})
 ALL_WAIT = ReviewRules(manage_jobs_without_queue_name=True)
 
 
-def errors(path: str, obj: Obj, known: Lookups = FREE, old: Obj | None = None, rules: ReviewRules | None = None) -> str:
+def errors(
+    path: str, obj: Obj, lookups: Lookups = FREE, old: Obj | None = None, rules: ReviewRules | None = None
+) -> str:
     """What the webhook says of it, empty where it lets it in; new pods and Jobs are completed first."""
     verb = "mutate" if path in (POD, JOB) and old is None else "validate"
-    response = answer(f"/{verb}-{path}", body(obj, "UPDATE" if old else "CREATE", old), known, rules)
+    response = answer(f"/{verb}-{path}", body(obj, "UPDATE" if old else "CREATE", old), lookups, rules)
     return "" if response["allowed"] else str(response["status"]["message"])
 
 
@@ -61,11 +63,11 @@ def errors(path: str, obj: Obj, known: Lookups = FREE, old: Obj | None = None, r
     ],
 )
 @pytest.mark.parametrize(
-    ("known", "queue"),
+    ("lookups", "queue"),
     [pytest.param(QUOTA, "elastic-quota", id="quota"), pytest.param(DEFAULT, "default", id="default")],
 )
-def test_every_pod_without_a_queue_goes_by_its_namespaces_own(pod: Obj, known: Lookups, queue: str) -> None:
-    found = made(f"/mutate-{POD}", pod, known)
+def test_every_pod_without_a_queue_goes_by_its_namespaces_own(pod: Obj, lookups: Lookups, queue: str) -> None:
+    found = made(f"/mutate-{POD}", pod, lookups)
     assert found["metadata"]["labels"][QUEUE] == queue
     assert found["spec"]["schedulingGates"] == GATES
     assert found["spec"].get("schedulerName", "default-scheduler") == "default-scheduler"
@@ -168,7 +170,7 @@ def test_settings_name_schedulers() -> None:
 
 @pytest.mark.parametrize("queue", ["gangs", "sakkara"])
 @pytest.mark.parametrize(
-    ("known", "rules"),
+    ("lookups", "rules"),
     [
         pytest.param(FREE, ReviewRules(), id="free"),
         pytest.param(QUOTA, ReviewRules(), id="quota"),
@@ -177,7 +179,7 @@ def test_settings_name_schedulers() -> None:
         pytest.param(FREE, ALL_WAIT, id="all-wait"),
     ],
 )
-def test_queues_of_gangs_are_reserved(queue: str, known: Lookups, rules: ReviewRules) -> None:
+def test_queues_of_gangs_are_reserved(queue: str, lookups: Lookups, rules: ReviewRules) -> None:
     named = {QUEUE: queue}
     said = f'metadata.labels[{QUEUE}]: Forbidden: "{queue}" is reserved for gangs that name no queue'
     for kind, obj in (
@@ -187,14 +189,14 @@ def test_queues_of_gangs_are_reserved(queue: str, known: Lookups, rules: ReviewR
         (DEPLOYMENT, a_deployment(queue)),
         (STATEFUL_SET, a_deployment(queue)),
     ):
-        assert said in errors(kind, obj, known, rules=rules), kind
-    free = known is FREE and not rules.manage_jobs_without_queue_name
-    assert (said not in errors(POD, a_pod(named | GANG), known, rules=rules)) is free
-    assert errors(POD, a_pod(GANG), known, rules=rules) == ""
+        assert said in errors(kind, obj, lookups, rules=rules), kind
+    free = lookups is FREE and not rules.manage_jobs_without_queue_name
+    assert (said not in errors(POD, a_pod(named | GANG), lookups, rules=rules)) is free
+    assert errors(POD, a_pod(GANG), lookups, rules=rules) == ""
     old = a_pod({QUEUE: "team", names.MANAGED_LABEL: "true"}, schedulingGates=GATES)
     new = a_pod(named | {names.MANAGED_LABEL: "true"}, schedulingGates=GATES)
-    assert said in errors(POD, new, known, old, rules)
-    assert said in errors(JOB, job(labels=named, suspend=True), known, job(suspend=True), rules)
+    assert said in errors(POD, new, lookups, old, rules)
+    assert said in errors(JOB, job(labels=named, suspend=True), lookups, job(suspend=True), rules)
 
 
 def test_a_users_queue_of_that_name_is_a_queue() -> None:
@@ -248,7 +250,7 @@ def test_nothing_is_added_to_a_pods_identity(key: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("known", "rules", "stays"),
+    ("lookups", "rules", "stays"),
     [
         pytest.param(FREE, ReviewRules(), False, id="free-as-in-Kueue"),
         pytest.param(QUOTA, ReviewRules(), True, id="quota"),
@@ -258,18 +260,18 @@ def test_nothing_is_added_to_a_pods_identity(key: str) -> None:
     ],
 )
 @pytest.mark.parametrize("kind", [JOB, JOBSET])
-def test_a_job_that_was_queued_stays_queued(kind: str, known: Lookups, rules: ReviewRules, stays: bool) -> None:
+def test_a_job_that_was_queued_stays_queued(kind: str, lookups: Lookups, rules: ReviewRules, stays: bool) -> None:
     old: Obj = job(suspend=True) if kind == JOB else jobset({}, w=(1, 1, {}))
     old["spec"]["suspend"] = True
     new: Obj = {**old, "metadata": {**old["metadata"], "labels": {}}}
-    assert bool(errors(kind, new, known, old, rules)) is stays
+    assert bool(errors(kind, new, lookups, old, rules)) is stays
     started = {**new, "spec": {**new["spec"], "suspend": False}}
-    assert f"metadata.labels[{QUEUE}]" in errors(kind, started, known, old, rules)
+    assert f"metadata.labels[{QUEUE}]" in errors(kind, started, lookups, old, rules)
 
 
-@pytest.mark.parametrize("known", [FREE, QUOTA], ids=["free", "quota"])
-def test_a_held_pod_stays_queued_because_nothing_else_opens_it(known: Lookups) -> None:
+@pytest.mark.parametrize("lookups", [FREE, QUOTA], ids=["free", "quota"])
+def test_a_held_pod_stays_queued_because_nothing_else_opens_it(lookups: Lookups) -> None:
     old = a_pod({QUEUE: "team", names.MANAGED_LABEL: "true"}, schedulingGates=GATES)
     for gates in (GATES, []):
         new = a_pod({names.MANAGED_LABEL: "true"}, schedulingGates=gates)
-        assert f"metadata.labels[{QUEUE}]" in errors(POD, new, known, old)
+        assert f"metadata.labels[{QUEUE}]" in errors(POD, new, lookups, old)

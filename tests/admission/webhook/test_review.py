@@ -40,8 +40,8 @@ def body(obj: Any, operation: str = "CREATE", old: Any = None, user: str = "") -
     return msgspec.json.encode({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request})
 
 
-def answer(path: str, data: bytes, known: Lookups | None = None, rules: ReviewRules | None = None) -> dict[str, Any]:
-    reply = review(path, decode(data), known or Lookups(), rules or ReviewRules())
+def answer(path: str, data: bytes, cached: Lookups | None = None, rules: ReviewRules | None = None) -> dict[str, Any]:
+    reply = review(path, decode(data), cached or Lookups(), rules or ReviewRules())
     assert reply["apiVersion"] == "admission.k8s.io/v1"
     assert reply["response"]["uid"] == "u-1"
     response: dict[str, Any] = reply["response"]

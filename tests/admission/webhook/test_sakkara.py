@@ -30,14 +30,14 @@ def a_pod(cpus: str = "1", labels: dict[str, str] | None = None, **spec: Any) ->
     return {"metadata": {"name": "p", "namespace": "ns", "labels": {**NAMED, **(labels or {})}}, "spec": spec}
 
 
-def completed(made: dict[str, Any], lookups: Lookups | None = None) -> dict[str, Any]:
-    pod.set_defaults(made, "ns", lookups or Lookups(), ReviewRules())
-    return made
+def completed(obj: dict[str, Any], lookups: Lookups | None = None) -> dict[str, Any]:
+    pod.set_defaults(obj, "ns", lookups or Lookups(), ReviewRules())
+    return obj
 
 
-def member(made: dict[str, Any]) -> GangPod:
-    named = {**made["metadata"], "name": "first"}
-    return read_member(json.dumps({**made, "metadata": named}).encode())
+def member(obj: dict[str, Any]) -> GangPod:
+    named = {**obj["metadata"], "name": "first"}
+    return read_member(json.dumps({**obj, "metadata": named}).encode())
 
 
 def test_a_member_is_held_and_goes_to_the_stock_scheduler_by_the_queue_of_groups() -> None:
@@ -62,7 +62,7 @@ def test_a_queue_goes_before_it(lookups: Lookups, labels: dict[str, str], queue:
 
 
 @pytest.mark.parametrize(
-    "made",
+    "obj",
     [
         pytest.param(a_pod(image="b"), id="image"),
         pytest.param(a_pod(ports=[{"containerPort": 22}]), id="ports"),
@@ -77,16 +77,16 @@ def test_a_queue_goes_before_it(lookups: Lookups, labels: dict[str, str], queue:
         ),
     ],
 )
-def test_members_may_differ_in_what_placement_does_not_ask(made: dict[str, Any]) -> None:
-    first, made = completed(a_pod()), completed(made)
+def test_members_may_differ_in_what_placement_does_not_ask(obj: dict[str, Any]) -> None:
+    first, obj = completed(a_pod()), completed(obj)
     lookups = Lookups(gang_pods=lambda _: [member(first)])
-    assert gangs.validate_create(made, "ns", lookups) == []
+    assert gangs.validate_create(obj, "ns", lookups) == []
     role = names.ROLE_HASH
-    assert made["metadata"]["annotations"][role] == first["metadata"]["annotations"][role]
+    assert obj["metadata"]["annotations"][role] == first["metadata"]["annotations"][role]
 
 
 @pytest.mark.parametrize(
-    ("made", "message"),
+    ("obj", "message"),
     [
         pytest.param(
             a_pod("2"),
@@ -101,9 +101,9 @@ def test_members_may_differ_in_what_placement_does_not_ask(made: dict[str, Any])
         ),
     ],
 )
-def test_one_that_differs_is_refused_with_the_name_of_another(made: dict[str, Any], message: str) -> None:
+def test_one_that_differs_is_refused_with_the_name_of_another(obj: dict[str, Any], message: str) -> None:
     lookups = Lookups(gang_pods=lambda _: [member(completed(a_pod()))])
-    assert [error.message for error in gangs.validate_create(completed(made), "ns", lookups)] == [message]
+    assert [error.message for error in gangs.validate_create(completed(obj), "ns", lookups)] == [message]
 
 
 # ---- Jobs

@@ -169,11 +169,11 @@ async def test_mounted_certificates_are_followed(tmp_path: Path) -> None:
 # ---- what strangers may take
 
 
-async def _said(port: int, bundle: bytes, said: bytes) -> bytes:
+async def _said(port: int, bundle: bytes, message: bytes) -> bytes:
     """What comes until the server ends the connection."""
     reader, writer = await asyncio.open_connection(HOST, port, ssl=trusting(bundle))
     try:
-        writer.write(said)
+        writer.write(message)
         async with asyncio.timeout(60):
             return await reader.read()
     except ConnectionError:
@@ -191,7 +191,7 @@ _ENDLESS = f"POST {VALIDATE_JOB} HTTP/1.1\r\nHost: w\r\nTransfer-Encoding: chunk
 
 
 @pytest.mark.parametrize(
-    ("said", "status"),
+    ("message", "status"),
     [
         pytest.param(_post(b"x", 16 * 2**20), b"413", id="announced-too-long"),
         pytest.param(_ENDLESS, b"413", id="too-long-without-an-end"),
@@ -201,9 +201,9 @@ _ENDLESS = f"POST {VALIDATE_JOB} HTTP/1.1\r\nHost: w\r\nTransfer-Encoding: chunk
         pytest.param(b"", b"", id="nothing"),
     ],
 )
-async def test_what_is_too_long_or_never_whole_ends_its_connection(said: bytes, status: bytes) -> None:
+async def test_what_is_too_long_or_never_whole_ends_its_connection(message: bytes, status: bytes) -> None:
     async with running(limits=ServerLimits(body=40_000, values=10_000, whole=0.5)) as (port, authority, _):
-        assert (await _said(port, authority, said))[9:12] == status
+        assert (await _said(port, authority, message))[9:12] == status
         assert (await asked(port, authority))[0] == 200
 
 

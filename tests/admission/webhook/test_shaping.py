@@ -155,7 +155,7 @@ ASKED = "spec.podSets[0].topologyRequest"
 
 
 @pytest.mark.parametrize(
-    ("given", "want"),
+    ("value", "want"),
     [
         pytest.param(
             workload(required=RACK, relaxAfterSeconds=5, constraints=[{"level": "node", "max": 2}]), [], id="good"
@@ -189,8 +189,8 @@ ASKED = "spec.podSets[0].topologyRequest"
         ),
     ],
 )
-def test_workload(given: dict[str, Any], want: list[str]) -> None:
-    assert lines(workloads.validate_create(given, RULES)) == want
+def test_workload(value: dict[str, Any], want: list[str]) -> None:
+    assert lines(workloads.validate_create(value, RULES)) == want
 
 
 def test_cluster_queue() -> None:
@@ -285,12 +285,12 @@ JOBS_OF_SAMPLES = [
 ]
 
 
-@pytest.mark.parametrize("given", JOBS_OF_SAMPLES)
-def test_samples_are_taken_and_their_pods_gated(given: dict[str, Any]) -> None:
-    kind = JOBSET if given["kind"] == "JobSet" else JOB
-    assert lines(validate_create(given, kind, RULES)) == []
-    set_defaults(given, "default", kind, lookups(RACK), RULES)
-    gates = [template.body["spec"]["schedulingGates"] for template in kind.templates(given)]
+@pytest.mark.parametrize("value", JOBS_OF_SAMPLES)
+def test_samples_are_taken_and_their_pods_gated(value: dict[str, Any]) -> None:
+    kind = JOBSET if value["kind"] == "JobSet" else JOB
+    assert lines(validate_create(value, kind, RULES)) == []
+    set_defaults(value, "default", kind, lookups(RACK), RULES)
+    gates = [template.body["spec"]["schedulingGates"] for template in kind.templates(value)]
     assert gates == [[{"name": names.TOPOLOGY_GATE}]] * len(gates)
 
 

@@ -81,9 +81,9 @@ def workload(name: str, pods: int, require: str | None = None) -> Manifest:
     }
 
 
-async def fill(kube: Kube, *given: Manifest | list[Manifest]) -> None:
+async def fill(kube: Kube, *arguments: Manifest | list[Manifest]) -> None:
     """Creates the objects; nodes become ready."""
-    for obj in flat(given):
+    for obj in flat(arguments):
         kind = RESOURCES[obj["apiVersion"], obj["kind"]]
         if obj["kind"] == "Node":
             obj["status"]["conditions"] = [{"type": "Ready", "status": "True"}]
@@ -264,10 +264,10 @@ async def test_without_the_right_to_read_config_maps_the_error_names_it(
 ) -> None:
     listed = kube.list_raw
 
-    async def refused(kind: Resource, *given: Any, **named: Any) -> Page[msgspec.Raw]:
+    async def refused(kind: Resource, *arguments: Any, **named: Any) -> Page[msgspec.Raw]:
         if kind is CONFIG_MAPS:
             raise Forbidden(403, "Forbidden", "configmaps is forbidden")
-        return await listed(kind, *given, **named)
+        return await listed(kind, *arguments, **named)
 
     monkeypatch.setattr(kube, "list_raw", refused)
     world = await from_cluster(kube)

@@ -24,11 +24,11 @@ def unnamed(name: str, pods: int) -> Manifest:
     return made
 
 
-def decided(made: World) -> dict[str, str]:
+def decided(scene: World) -> dict[str, str]:
     """What comes of each job: `admitted`, or why not."""
     found = {}
-    for decision in made.cycle().decisions:
-        title = made.title(decision.workload).rpartition("/")[2]
+    for decision in scene.cycle().decisions:
+        title = scene.title(decision.workload).rpartition("/")[2]
         if isinstance(decision, Admit):
             found[title] = f"admitted by {decision.admission.cluster_queue}"
         elif isinstance(decision, Wait):

@@ -31,16 +31,16 @@ SAMPLES = Path(__file__).resolve().parents[3] / "config" / "samples"
 T0, T1 = "2026-01-01T00:00:00Z", "2026-01-01T00:01:00Z"
 
 
-def admitted(made: Any) -> dict[str, dict[str, int]]:
+def admitted(obj: Any) -> dict[str, dict[str, int]]:
     """Pods by domain of each job that one cycle admits."""
     found = {}
-    for decision in made.cycle().decisions:
+    for decision in obj.cycle().decisions:
         if isinstance(decision, Admit):
             counts: dict[str, int] = {}
             for got in decision.admission.pod_sets:
                 for domain in got.assignment.domains if got.assignment else ():
                     counts["/".join(domain.values)] = counts.get("/".join(domain.values), 0) + domain.count
-            found[made.title(decision.workload).rpartition("/")[2]] = counts
+            found[obj.title(decision.workload).rpartition("/")[2]] = counts
     return found
 
 
@@ -74,16 +74,16 @@ def dumped(kind: str, objects: list[Manifest]) -> bytes:
     return msgspec.json.encode({"apiVersion": version, "kind": f"{kind}List", "items": bare})
 
 
-def as_documents(given: list[Manifest]) -> bytes:
-    return yaml.safe_dump_all(given).encode()
+def as_documents(value: list[Manifest]) -> bytes:
+    return yaml.safe_dump_all(value).encode()
 
 
-def as_list(given: list[Manifest]) -> bytes:
-    return yaml.safe_dump({"apiVersion": "v1", "kind": "List", "items": given}).encode()
+def as_list(value: list[Manifest]) -> bytes:
+    return yaml.safe_dump({"apiVersion": "v1", "kind": "List", "items": value}).encode()
 
 
-def as_json(given: list[Manifest]) -> bytes:
-    return msgspec.json.encode({"apiVersion": "v1", "kind": "List", "items": given})
+def as_json(value: list[Manifest]) -> bytes:
+    return msgspec.json.encode({"apiVersion": "v1", "kind": "List", "items": value})
 
 
 @pytest.mark.parametrize("form", [as_documents, as_list, as_json])
@@ -109,7 +109,7 @@ def test_a_time_without_quotes_is_a_time(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "now", "there", "coming"),
+    ("value", "now", "there", "coming"),
     [
         pytest.param([job("a"), job("b")], 0.0, ["a", "b"], {}, id="no times: all at the beginning"),
         pytest.param([job("a", created=T0), job("b", created=T1)], 1767225600.0, ["a"], {"b": 60.0}, id="by creation"),
@@ -117,8 +117,8 @@ def test_a_time_without_quotes_is_a_time(tmp_path: Path) -> None:
         pytest.param([job("b", at="1.5s", created=T1)], 1767225660.0, [], {"b": 1.5}, id="annotation wins"),
     ],
 )
-def test_when_jobs_come(given: list[Manifest], now: float, there: list[str], coming: dict[str, float]) -> None:
-    made = world(tree(), queue(), given)
+def test_when_jobs_come(value: list[Manifest], now: float, there: list[str], coming: dict[str, float]) -> None:
+    made = world(tree(), queue(), value)
     assert made.now == now
     waiting = sorted(made.title(w.key).rpartition("/")[2] for w in made.queues.workloads())
     assert waiting == there
@@ -172,7 +172,7 @@ def broken_queue() -> Manifest:
 
 
 @pytest.mark.parametrize(
-    ("bad", "said"),
+    ("bad", "message"),
     [
         pytest.param(
             manifest("DaemonSet", "web") | {"apiVersion": "apps/v1"},
@@ -227,15 +227,15 @@ def broken_queue() -> Manifest:
         pytest.param(broken_queue(), "made.yaml: ClusterQueue q: ", id="a field of another type"),
     ],
 )
-def test_bad_objects_are_named_and_the_rest_goes_on(bad: Manifest, said: str) -> None:
+def test_bad_objects_are_named_and_the_rest_goes_on(bad: Manifest, message: str) -> None:
     made = world(tree(), queue(), bad, job("good", 2))
     assert len(made.faults) == 1
-    assert str(made.faults[0]).startswith(said)
+    assert str(made.faults[0]).startswith(message)
     assert admitted(made) == {"good": {"r0-h0": 2}}
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         pytest.param("a: [", "neither YAML nor JSON", id="no YAML"),
         pytest.param("just a text", "holds str", id="no object"),
@@ -244,10 +244,10 @@ def test_bad_objects_are_named_and_the_rest_goes_on(bad: Manifest, said: str) ->
         pytest.param('{"kind": "Job", ', "neither YAML nor JSON", id="half of it"),
     ],
 )
-def test_a_file_in_which_nothing_can_be_read(tmp_path: Path, text: str, said: str) -> None:
+def test_a_file_in_which_nothing_can_be_read(tmp_path: Path, text: str, message: str) -> None:
     path = tmp_path / "bad.yaml"
     path.write_text(text)
-    with pytest.raises(Unreadable, match=f"{path.name}: .*{said}"):
+    with pytest.raises(Unreadable, match=f"{path.name}: .*{message}"):
         list(documents([path]))
 
 

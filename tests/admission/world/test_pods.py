@@ -70,11 +70,11 @@ def maker(
     return made | {"apiVersion": "apps/v1"}
 
 
-def told(made: World) -> dict[str, str]:
+def told(scene: World) -> dict[str, str]:
     """By title, after one cycle: the pods that are admitted, or why it waits."""
     found = {}
-    for decision in made.cycle().decisions:
-        title = made.title(decision.workload).replace("default/", "")
+    for decision in scene.cycle().decisions:
+        title = scene.title(decision.workload).replace("default/", "")
         if isinstance(decision, Admit):
             found[title] = str(sum(pod_set.count for pod_set in decision.admission.pod_sets))
         elif isinstance(decision, Wait):
@@ -82,8 +82,8 @@ def told(made: World) -> dict[str, str]:
     return found
 
 
-def faults(made: World) -> list[str]:
-    return [f"{fault.object}: {fault.message}" for fault in made.faults]
+def faults(scene: World) -> list[str]:
+    return [f"{fault.object}: {fault.message}" for fault in scene.faults]
 
 
 def test_the_samples_play_with_their_pods() -> None:
@@ -111,7 +111,7 @@ def test_a_gang_that_names_no_queue_has_the_one_that_the_controller_would_make()
 
 
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("value", "message"),
     [
         pytest.param([pod("a", QUEUED)], {"Pod a": "1"}, id="a pod of a queue"),
         pytest.param([pod("a", QUEUED, cpu="5")], {"Pod a": "TopologyPlacementFailed"}, id="one that is too large"),
@@ -152,14 +152,14 @@ def test_a_gang_that_names_no_queue_has_the_one_that_the_controller_would_make()
         ),
     ],
 )
-def test_what_waits_in_files_is_admitted_as_in_a_cluster(given: list[Manifest], said: dict[str, str]) -> None:
-    made = world(tree(), queue(), given)
+def test_what_waits_in_files_is_admitted_as_in_a_cluster(value: list[Manifest], message: dict[str, str]) -> None:
+    made = world(tree(), queue(), value)
     assert not made.faults
-    assert told(made) == said
+    assert told(made) == message
 
 
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("value", "message"),
     [
         pytest.param(
             [pod("a")],
@@ -220,9 +220,9 @@ def test_what_waits_in_files_is_admitted_as_in_a_cluster(given: list[Manifest], 
         ),
     ],
 )  # fmt: skip
-def test_what_cannot_be_simulated_is_named_with_the_reason(given: list[Manifest], said: str) -> None:
-    made = world(tree(), queue(), given, job("good"))
-    assert any(fault.startswith(said) for fault in faults(made)), faults(made)
+def test_what_cannot_be_simulated_is_named_with_the_reason(value: list[Manifest], message: str) -> None:
+    made = world(tree(), queue(), value, job("good"))
+    assert any(fault.startswith(message) for fault in faults(made)), faults(made)
     assert "1" in told(made).values(), "and the rest goes on"
 
 

@@ -31,9 +31,9 @@ CREDITS = {
 }
 
 
-def wired(*given: Any) -> list[Manifest]:
+def wired(*arguments: Any) -> list[Manifest]:
     """The objects, with a network function on each node, and one for each pod of a job."""
-    objects = flat(given)
+    objects = flat(arguments)
     for obj in objects:
         if obj["kind"] == "Node":
             obj["status"]["allocatable"][VF] = "1"
@@ -59,11 +59,11 @@ def world(sections: dict[str, Any], *objects: Any) -> World:
     return from_documents([Document("made.yaml", obj) for obj in flat(objects)], rules)
 
 
-def answers(made: World) -> dict[str, str]:
+def answers(scene: World) -> dict[str, str]:
     """By job, after one cycle: what it was charged, or the reason why it waits."""
     found = {}
-    for decision in made.cycle().decisions:
-        name = made.title(decision.workload).rpartition("/")[2]
+    for decision in scene.cycle().decisions:
+        name = scene.title(decision.workload).rpartition("/")[2]
         if isinstance(decision, Admit):
             usage = decision.admission.usage().items()
             found[name] = ", ".join(f"{amount} {resource}" for (_, resource), amount in usage)
@@ -73,7 +73,7 @@ def answers(made: World) -> dict[str, str]:
 
 
 @pytest.mark.parametrize(
-    ("sections", "queues", "said"),
+    ("sections", "queues", "message"),
     [
         pytest.param({}, wired(queue(), tree(), job("a", 4)), {"a": "NoMatchingFlavor"}, id="plain: not covered"),
         pytest.param(EXCLUDED, wired(queue(), tree(), job("a", 4)), {"a": "4000 cpu"}, id="excluded"),
@@ -92,11 +92,11 @@ def answers(made: World) -> dict[str, str]:
     ],
 )
 def test_quota_counts_what_the_settings_say_in_files_and_in_their_snapshot(
-    sections: dict[str, Any], queues: list[Manifest], said: dict[str, str]
+    sections: dict[str, Any], queues: list[Manifest], message: dict[str, str]
 ) -> None:
     made = world(sections, queues)
     saved = from_snapshot(decode(capture_world(made).encode()))
-    assert answers(made) == answers(saved) == said
+    assert answers(made) == answers(saved) == message
 
 
 def test_an_arrival_is_counted_likewise() -> None:
@@ -154,9 +154,9 @@ def test_one_at_a_time_where_admission_waits_for_pods() -> None:
 # ---- Kueue's feature gates
 
 
-def gates(**given: bool) -> dict[str, Any]:
+def gates(**fields: bool) -> dict[str, Any]:
     """A configuration file of Kueue with these gates."""
-    return {"feature_gates": given}
+    return {"feature_gates": fields}
 
 
 def annotated(obj: Manifest, **annotations: str) -> Manifest:
@@ -167,26 +167,26 @@ def annotated(obj: Manifest, **annotations: str) -> Manifest:
 
 
 @pytest.mark.parametrize(
-    ("sections", "said"),
+    ("sections", "message"),
     [
         pytest.param({}, {"a": "TopologyPlacementFailed"}, id="no rack has room for nine"),
         pytest.param(gates(TopologyAwareScheduling=False), {"a": "9000 cpu"}, id="quota alone counts"),
     ],
 )
-def test_topology_counts_unless_its_gate_is_closed(sections: dict[str, Any], said: dict[str, str]) -> None:
-    assert answers(world(sections, tree(), queue(), job("a", 9, require=RACK))) == said
+def test_topology_counts_unless_its_gate_is_closed(sections: dict[str, Any], message: dict[str, str]) -> None:
+    assert answers(world(sections, tree(), queue(), job("a", 9, require=RACK))) == message
 
 
 @pytest.mark.parametrize(
-    ("sections", "said"),
+    ("sections", "message"),
     [
         pytest.param({}, {}, id="gated"),
         pytest.param(gates(AdmissionGatedBy=False), {"a": "1000 cpu"}, id="ignored"),
     ],
 )
-def test_an_admission_gate_counts_unless_the_feature_is_off(sections: dict[str, Any], said: dict[str, str]) -> None:
+def test_an_admission_gate_counts_unless_the_feature_is_off(sections: dict[str, Any], message: dict[str, str]) -> None:
     gated = annotated(job("a"), admission_gated_by="example.com/budget")
-    assert answers(world(sections, tree(), queue(), gated)) == said
+    assert answers(world(sections, tree(), queue(), gated)) == message
 
 
 def boosted(name: str, boost: str) -> Manifest:

@@ -56,7 +56,7 @@ def group_job(name: str = "g", pods: int = 2, of: str = "g", **spec: Any) -> Man
     return made
 
 
-def placed(made: World) -> dict[str, dict[str, int]]:
+def placed(scene: World) -> dict[str, dict[str, int]]:
     """Pods by node, of the workloads that the next cycle admits."""
     return {
         decision.workload: {
@@ -64,13 +64,13 @@ def placed(made: World) -> dict[str, dict[str, int]]:
             for got in decision.admission.pod_sets
             for domain in (got.assignment.domains if got.assignment else ())
         }
-        for decision in made.cycle().decisions
+        for decision in scene.cycle().decisions
         if isinstance(decision, Admit)
     }
 
 
-def faults(made: World) -> list[str]:
-    return [f"{fault.object}: {fault.message}" for fault in made.faults]
+def faults(scene: World) -> list[str]:
+    return [f"{fault.object}: {fault.message}" for fault in scene.faults]
 
 
 def test_the_samples_play_as_in_a_cluster(tmp_path: Path) -> None:
@@ -146,7 +146,7 @@ def job_set() -> Manifest:
 
 
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("value", "message"),
     [
         pytest.param([group(size=3), *members(2)], "Pod default/g-0: 2 of 3 pods exist", id="too few pods"),
         pytest.param(
@@ -191,9 +191,9 @@ def job_set() -> Manifest:
         pytest.param([group(size=3), *members(2), member("g-2", cpu="2")], "Pod default/g-2: ", id="unlike pods"),
     ],
 )  # fmt: skip
-def test_what_is_wrong_is_named_and_the_rest_goes_on(given: list[Manifest], said: str) -> None:
-    made = world(NODES, tree(0), queue(), given, job("good"))
-    assert any(fault.startswith(said) for fault in faults(made)), faults(made)
+def test_what_is_wrong_is_named_and_the_rest_goes_on(value: list[Manifest], message: str) -> None:
+    made = world(NODES, tree(0), queue(), value, job("good"))
+    assert any(fault.startswith(message) for fault in faults(made)), faults(made)
     assert [key for key in placed(made) if key.startswith("default/job-good")]
 
 

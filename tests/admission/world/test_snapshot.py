@@ -220,7 +220,7 @@ def test_infinity_survives() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         pytest.param(b"{", "truncated", id="half"),
         pytest.param(b'{"format": "stowage.dev/snapshot/v9"}', "missing required field", id="little"),
@@ -231,8 +231,8 @@ def test_infinity_survives() -> None:
         ),
     ],
 )
-def test_what_is_no_snapshot_is_named(text: bytes, said: str) -> None:
-    with pytest.raises(InvalidObject, match=f"x.json.*{said}"):
+def test_what_is_no_snapshot_is_named(text: bytes, message: str) -> None:
+    with pytest.raises(InvalidObject, match=f"x.json.*{message}"):
         decode(text, "x.json")
 
 

@@ -81,17 +81,17 @@ def job(
     return manifest("Job", name, metadata=meta, spec={"parallelism": pods, "completions": pods, "template": template})
 
 
-def world(*given: Iterable[Manifest] | Manifest) -> World:
+def world(*arguments: Iterable[Manifest] | Manifest) -> World:
     """The world of these."""
-    return from_documents([Document("made.yaml", obj) for obj in flat(given)])
+    return from_documents([Document("made.yaml", obj) for obj in flat(arguments)])
 
 
-def flat(given: Iterable[Iterable[Manifest] | Manifest]) -> list[Manifest]:
+def flat(value: Iterable[Iterable[Manifest] | Manifest]) -> list[Manifest]:
     """One list of objects."""
-    return [obj for one in given for obj in ([one] if isinstance(one, dict) else one)]
+    return [obj for one in value for obj in ([one] if isinstance(one, dict) else one)]
 
 
-def written(path: Path, *given: Iterable[Manifest] | Manifest) -> Path:
+def written(path: Path, *arguments: Iterable[Manifest] | Manifest) -> Path:
     """The file with these as documents of YAML."""
-    path.write_text(yaml.safe_dump_all(flat(given)))
+    path.write_text(yaml.safe_dump_all(flat(arguments)))
     return path

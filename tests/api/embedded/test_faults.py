@@ -23,7 +23,7 @@ WAIT = 60.0
 async def stormy(
     rates: Rates, seed: int = 0, *, token: str = "victim"
 ) -> AsyncIterator[tuple[FaultInjector, ObjectStorage, aiohttp.ClientSession]]:
-    faults = FaultInjector(victims=lambda given: given == "victim", slowness=0.01, lag=0.01)
+    faults = FaultInjector(victims=lambda value: value == "victim", slowness=0.01, lag=0.01)
     settings = EmbeddedSettings(
         tls=False, tokens={"victim": "v", "spared": "s"}, bookmark_seconds=0.05, **faults.seams()
     )

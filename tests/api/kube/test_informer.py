@@ -466,8 +466,8 @@ async def test_an_object_nested_too_deep_is_named_and_left_out(
 
 
 async def test_an_object_that_an_index_rejects_does_not_stop_the_others(script: Script, tmp_path: Path) -> None:
-    def values(given: Pod) -> list[str]:
-        if given.metadata.name == "bad":
+    def values(wire: Pod) -> list[str]:
+        if wire.metadata.name == "bad":
             raise RecursionError
         return ["pods"]
 

@@ -22,31 +22,31 @@ TRACE, SPAN = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
 
 
 @pytest_asyncio.fixture
-async def found() -> AsyncIterator[Collector]:
+async def traces() -> AsyncIterator[Collector]:
     async with collector() as made:
         yield made
 
 
-async def recorded(found: Collector, *objects: ObjectMeta, sampling: float = 1.0) -> list[ReceivedSpan]:
+async def recorded(traces: Collector, *objects: ObjectMeta, sampling: float = 1.0) -> list[ReceivedSpan]:
     """The spans that arrive of one span for each object."""
-    async with tracing.exporting(TracingSettings(found.endpoint, sampling), "test"):
+    async with tracing.exporting(TracingSettings(traces.endpoint, sampling), "test"):
         for number, obj in enumerate(objects):
             tracing.record(f"span {number}", obj, 10.0, 11.5, {"stowage.workload": "a/b"})
-    return sorted(found.spans, key=lambda span: span.name)
+    return sorted(traces.spans, key=lambda span: span.name)
 
 
 def annotated(context: str) -> ObjectMeta:
     return ObjectMeta(name="a", uid="6f1c", annotations={TRACE_CONTEXT: context})
 
 
-async def test_a_span_goes_to_the_trace_that_the_annotation_names(found: Collector) -> None:
-    (span,) = await recorded(found, annotated(f"00-{TRACE}-{SPAN}-01"))
+async def test_a_span_goes_to_the_trace_that_the_annotation_names(traces: Collector) -> None:
+    (span,) = await recorded(traces, annotated(f"00-{TRACE}-{SPAN}-01"))
     assert (span.trace, span.parent, span.process) == (TRACE, SPAN, "test")
     assert (span.start, span.end) == (10_000_000_000, 11_500_000_000)
 
 
-async def test_an_object_that_is_not_sampled_has_no_span(found: Collector) -> None:
-    assert not await recorded(found, annotated(f"00-{TRACE}-{SPAN}-00"))
+async def test_an_object_that_is_not_sampled_has_no_span(traces: Collector) -> None:
+    assert not await recorded(traces, annotated(f"00-{TRACE}-{SPAN}-00"))
 
 
 UNREADABLE = {
@@ -64,31 +64,31 @@ UNREADABLE = {
 
 
 @pytest.mark.parametrize("context", UNREADABLE.values(), ids=UNREADABLE)
-async def test_what_cannot_be_read_gives_the_trace_of_the_job(found: Collector, context: str) -> None:
+async def test_what_cannot_be_read_gives_the_trace_of_the_job(traces: Collector, context: str) -> None:
     """The Workload and its job agree without an annotation, by the job's UID."""
     job = ObjectMeta(name="a", uid="6f1c")
     owner = OwnerReference(api_version="batch/v1", kind="Job", name="a", uid="6f1c", controller=True)
     workload = ObjectMeta(name="job-a", uid="77aa", owner_references=(owner,))
-    first, second, third = await recorded(found, annotated(context), job, workload)
+    first, second, third = await recorded(traces, annotated(context), job, workload)
     assert first.trace == second.trace == third.trace != TRACE
 
 
-async def test_sampling_is_a_share_that_all_processes_agree_about(found: Collector) -> None:
+async def test_sampling_is_a_share_that_all_processes_agree_about(traces: Collector) -> None:
     jobs = [ObjectMeta(name="a", uid=f"uid-{number}") for number in range(400)]
-    spans = {span.trace for span in await recorded(found, *jobs, sampling=0.25)}
+    spans = {span.trace for span in await recorded(traces, *jobs, sampling=0.25)}
     assert 60 < len(spans) < 140
-    found.spans.clear()
-    assert {span.trace for span in await recorded(found, *jobs, sampling=0.25)} == spans
+    traces.spans.clear()
+    assert {span.trace for span in await recorded(traces, *jobs, sampling=0.25)} == spans
 
 
-async def test_a_root_says_in_its_context_whether_it_is_sampled(found: Collector) -> None:
+async def test_a_root_says_in_its_context_whether_it_is_sampled(traces: Collector) -> None:
     for sampling, flag in ((1.0, "01"), (0.0, "00")):
-        async with tracing.exporting(TracingSettings(found.endpoint, sampling), "test"):
+        async with tracing.exporting(TracingSettings(traces.endpoint, sampling), "test"):
             root = tracing.begin("review", time.time())
             assert root is not None
             assert root.context.endswith(f"-{flag}")
             root.end({"stowage.name": "n" * 5000})
-    (span,) = found.spans
+    (span,) = traces.spans
     assert span.attributes["stowage.name"] == "n" * 256, "texts of users are cut"
 
 
@@ -117,12 +117,12 @@ def test_a_collector_that_never_answers_holds_nothing_up() -> None:
     assert float(ran.stdout) < 8
 
 
-async def test_spans_arrive_while_the_process_runs(found: Collector) -> None:
-    async with tracing.exporting(TracingSettings(found.endpoint), "test"):
+async def test_spans_arrive_while_the_process_runs(traces: Collector) -> None:
+    async with tracing.exporting(TracingSettings(traces.endpoint), "test"):
         tracing.record("span", annotated(f"00-{TRACE}-{SPAN}-01"), 0.0, 1.0, {})
 
         async def arrived() -> bool:
-            return bool(found.spans)
+            return bool(traces.spans)
 
         await eventually("the span", arrived)
 

@@ -253,21 +253,21 @@ class CycleCase:
         }
 
 
-def _transformation(given: Json) -> Transformation:
+def _transformation(json: Json) -> Transformation:
     # outputs are given for a whole unit of the input; milli-units are counted where the resource is cpu
     scale = {True: Fraction(1000), False: Fraction(1)}
-    source = given["input"]
+    source = json["input"]
     outputs = {
         name: Fraction(parse(amount)) * scale[name == "cpu"] / scale[source == "cpu"]
-        for name, amount in given["outputs"].items()
+        for name, amount in json["outputs"].items()
     }
-    return Transformation(source, outputs, given.get("strategy", "Retain") == "Retain")
+    return Transformation(source, outputs, json.get("strategy", "Retain") == "Retain")
 
 
-def shown_admission(given: Json) -> Any:
+def shown_admission(json: Json) -> Any:
     """An admission with amounts and domains in plain form."""
     pod_sets = []
-    for pod_set in given.get("podSetAssignments") or ():
+    for pod_set in json.get("podSetAssignments") or ():
         placed = pod_set.get("topologyAssignment")
         wire_form = None if placed is None else TopologyAssignment.from_wire(placed)
         pod_sets.append(
@@ -277,12 +277,12 @@ def shown_admission(given: Json) -> Any:
                 "topologyAssignment": wire_form and [list(wire_form.levels), *map(list, decode(wire_form))],
             }
         )
-    return normal({**given, "podSetAssignments": pod_sets})
+    return normal({**json, "podSetAssignments": pod_sets})
 
 
-def shown_workload(given: Json) -> Any:
+def shown_workload(json: Json) -> Any:
     """A Workload's status without times, conditions by type."""
-    status = dict(given.get("status") or {})
+    status = dict(json.get("status") or {})
     status["conditions"] = sorted(
         ({k: c.get(k) for k in ("type", "status", "reason", "message")} for c in status.get("conditions") or ()),
         key=lambda c: str(c["type"]),

@@ -112,14 +112,14 @@ def _replaced_usage(case: Case) -> dict[FlavorResource, int]:
     return had
 
 
-def _usage(given: Mapping[str, int]) -> dict[FlavorResource, int]:
-    return {(flavor, resource): amount for key, amount in given.items() for flavor, _, resource in [key.partition("/")]}
+def _usage(value: Mapping[str, int]) -> dict[FlavorResource, int]:
+    return {(flavor, resource): amount for key, amount in value.items() for flavor, _, resource in [key.partition("/")]}
 
 
-def _flavors(given: Json) -> dict[str, Flavor]:
-    topologies = given.get("topologies") or []
+def _flavors(json: Json) -> dict[str, Flavor]:
+    topologies = json.get("topologies") or []
     named = {t["metadata"]["name"]: t for t in (topologies.values() if isinstance(topologies, dict) else topologies)}
-    flavors = (ResourceFlavor.from_wire(flavor) for flavor in given["resourceFlavors"].values())
+    flavors = (ResourceFlavor.from_wire(flavor) for flavor in json["resourceFlavors"].values())
     return {flavor.key: convert_queues.flavor(flavor, _topology(flavor, named)) for flavor in flavors}
 
 
@@ -128,36 +128,36 @@ def _topology(flavor: ResourceFlavor, named: Mapping[str, Json]) -> Topology | N
     return None if found is None else Topology.from_wire(found)
 
 
-def compare(found: FlavorAssignment, want: Json, replaced: Mapping[FlavorResource, int]) -> None:
+def compare(assignment: FlavorAssignment, want: Json, replaced: Mapping[FlavorResource, int]) -> None:
     """The whole assignment. `replaced`: quota that the slice before it has."""
-    assert found.level == want["borrowing"]
-    more = {"/".join(fr): amount - replaced.get(fr, 0) for fr, amount in found.usage.items()}
+    assert assignment.level == want["borrowing"]
+    more = {"/".join(fr): amount - replaced.get(fr, 0) for fr, amount in assignment.usage.items()}
     assert more == want["usage"]["quota"]["assigned"]
-    if found.mode is Mode.NO_FIT and all(p.error is None for p in found.pod_sets):
-        assert found.reason == want["noFitReason"]
+    if assignment.mode is Mode.NO_FIT and all(p.error is None for p in assignment.pod_sets):
+        assert assignment.reason == want["noFitReason"]
     wanted = {pod_set["name"]: pod_set for pod_set in want["podSets"]}
-    assert [pod_set.name for pod_set in found.pod_sets] == list(wanted)
-    for pod_set in found.pod_sets:
+    assert [pod_set.name for pod_set in assignment.pod_sets] == list(wanted)
+    for pod_set in assignment.pod_sets:
         _compare(pod_set, wanted[pod_set.name])
 
 
-def _compare(found: PodSetFlavors, want: Json) -> None:
-    picks = {name: (pick.flavor, MODES[pick.mode], pick.tried) for name, pick in found.picks.items()}
+def _compare(pod_set_flavors: PodSetFlavors, want: Json) -> None:
+    picks = {name: (pick.flavor, MODES[pick.mode], pick.tried) for name, pick in pod_set_flavors.picks.items()}
     flavors = want.get("flavors") or {}
     assert picks == {name: (pick["name"], pick["mode"], pick["triedFlavorIdx"]) for name, pick in flavors.items()}
     requests = {name: to_int(name, amount) for name, amount in (want.get("requests") or {}).items()}
-    assert dict(found.requests) == requests
-    assert sorted(found.reasons) == sorted(want["status"].get("reasons") or [])
-    assert found.error == (want["status"].get("err") or {}).get("error")
+    assert dict(pod_set_flavors.requests) == requests
+    assert sorted(pod_set_flavors.reasons) == sorted(want["status"].get("reasons") or [])
+    assert pod_set_flavors.error == (want["status"].get("err") or {}).get("error")
     wanted = want.get("flavorAssignmentAttempts") or []
     fits = any(attempt["mode"] == "Fit" for attempt in wanted)
     if not wanted:
         return
     if fits:
-        made = {attempt.flavor: attempt for attempt in found.attempts}
+        made = {attempt.flavor: attempt for attempt in pod_set_flavors.attempts}
         assert [MODES[made[a["flavor"]].mode] == a["mode"] for a in wanted if a["flavor"] in made]
     else:
-        assert sorted(map(_attempt, found.attempts)) == sorted(map(_wanted, wanted))
+        assert sorted(map(_attempt, pod_set_flavors.attempts)) == sorted(map(_wanted, wanted))
 
 
 def _attempt(attempt: Attempt) -> tuple[str, str, int, list[str], str]:

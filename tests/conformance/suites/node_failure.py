@@ -75,8 +75,8 @@ def _rules(on: dict[str, bool]) -> FailureRules:
     )
 
 
-def _after(status: WorkloadStatus, host: str, found: FailureVerdict, now: float) -> WorkloadStatus:
-    if not found.failed:
+def _after(status: WorkloadStatus, host: str, failure_verdict: FailureVerdict, now: float) -> WorkloadStatus:
+    if not failure_verdict.failed:
         return without_unhealthy_node(status, host)
     if (too_many := multiple_failures(status, host)) is not None:
         return evicted(status, Eviction(EvictedReason.NODE_FAILURES, too_many), now)

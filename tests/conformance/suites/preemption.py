@@ -60,15 +60,15 @@ def _slashed(key: str) -> str:
     return key if "/" in key else f"/{key}"
 
 
-def _ledger(given: Mapping[str, Any]) -> Ledger:
+def _ledger(value: Mapping[str, Any]) -> Ledger:
     ledger = Ledger(PlacementOptions(counting=Counting.DOMAINS, profile=Profile.COMPATIBLE))
-    for obj in given["resourceFlavors"]:
+    for obj in value["resourceFlavors"]:
         ledger.apply(convert_queues.flavor(topology.ResourceFlavor.from_wire(obj), None))
-    for obj in given["clusterQueues"]:
+    for obj in value["clusterQueues"]:
         ledger.apply(convert_queues.cluster_queue(queues.ClusterQueue.from_wire(obj)))
-    for obj in given.get("cohorts") or ():
+    for obj in value.get("cohorts") or ():
         ledger.apply(convert_queues.cohort(queues.Cohort.from_wire(obj)))
-    for obj in given["admitted"]:
+    for obj in value["admitted"]:
         ledger.apply(_workload(obj, obj["status"]["admission"]["clusterQueue"]))
     return ledger
 
@@ -77,11 +77,11 @@ def _workload(obj: dict[str, Any], queue: str) -> Workload:
     return convert.workload(workloads.Workload.from_wire(obj), cluster_queue=queue)
 
 
-def _assignment(given: Mapping[str, Any], workload: Workload) -> FlavorAssignment:
+def _assignment(value: Mapping[str, Any], workload: Workload) -> FlavorAssignment:
     requests = {pod_set.name: pod_set for pod_set in workload.pod_sets}
     found: list[PodSetFlavors] = []
     usage: dict[FlavorResource, int] = {}
-    for index, obj in enumerate(given["podSets"]):
+    for index, obj in enumerate(value["podSets"]):
         pod_set = requests.get(obj["name"]) or workload.pod_sets[index]
         picks = {resource: Pick(one["name"], MODES[one["mode"]]) for resource, one in obj["flavors"].items()}
         totals = {resource: pod_set.requests.get(resource, 0) * pod_set.count for resource in picks}
@@ -92,8 +92,8 @@ def _assignment(given: Mapping[str, Any], workload: Workload) -> FlavorAssignmen
     return FlavorAssignment(tuple(found), usage)
 
 
-def _sharing(given: Mapping[str, Any], on: Mapping[str, bool]) -> FairSharingRules | None:
-    fair = given.get("fairSharing")
+def _sharing(value: Mapping[str, Any], on: Mapping[str, bool]) -> FairSharingRules | None:
+    fair = value.get("fairSharing")
     if fair is None:
         return None
     within_nominal = on["FairSharingPreemptWithinNominal"]

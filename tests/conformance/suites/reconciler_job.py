@@ -147,9 +147,9 @@ class JobReconciliation:
         owned = (w for w in self.workloads if w["metadata"].get("ownerReferences", [{}])[0].get("uid") == found)
         return any(is_true(Workload.from_wire(w).status.conditions, ADMITTED) for w in owned)
 
-    def _perform(self, made: JobPlan) -> None:
-        self._record(made.events)
-        for action in made.actions:
+    def _perform(self, job_plan: JobPlan) -> None:
+        self._record(job_plan.events)
+        for action in job_plan.actions:
             match action:
                 case PatchJob(patch=patch):
                     self.job = merged(self.job, patch)
@@ -206,7 +206,7 @@ def shown_job(job: Object) -> Any:
 
 def shown(workloads: list[Object]) -> Any:
     """In any order, without what the comparison leaves out (names stand in the events)."""
-    return sorted((_shown(workload) for workload in workloads), key=lambda one: json.dumps(one, sort_keys=True))
+    return sorted((_shown(workload) for workload in workloads), key=lambda item: json.dumps(item, sort_keys=True))
 
 
 def _shown(workload: Object) -> Any:

@@ -161,12 +161,12 @@ class PodReconciliation:
             ),
         )
 
-    def _perform(self, made: PodGroupPlan) -> None:
+    def _perform(self, pod_group_plan: PodGroupPlan) -> None:
         first = self.pods[0]["metadata"]["name"] if self.pods else ""
-        for event in made.events:
+        for event in pod_group_plan.events:
             for name in [p["metadata"]["name"] for p in self.pods] if event.each_pod else [first]:
                 self._record(name, (event,))
-        for action in made.actions:
+        for action in pod_group_plan.actions:
             about = first
             match action:
                 case StartPod(pod=pod, patch=patch):

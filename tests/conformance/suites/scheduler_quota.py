@@ -67,6 +67,6 @@ def _text(value: Any) -> str:
     return str(value or "")
 
 
-def sets(given: dict[str, list[str]] | None) -> dict[str, set[str]]:
+def sets(value: dict[str, list[str]] | None) -> dict[str, set[str]]:
     """Keys by queue, in no order."""
-    return {queue: set(keys) for queue, keys in (given or {}).items()}
+    return {queue: set(keys) for queue, keys in (value or {}).items()}

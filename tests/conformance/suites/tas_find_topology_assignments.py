@@ -135,35 +135,35 @@ def _prior(key: str, flavor: str, levels: tuple[str, ...], usage: dict[str, Any]
     return Workload(key, key, "ns/lq", "cq", (pod_set,)), Admission("cq", (got,))
 
 
-def _request(index: int, given: dict[str, Any], previous: dict[str, Any] | None) -> PlacementRequest:
-    affinity = msgspec.convert(given.get("nodeAffinity") or {}, wire.NodeAffinity)
+def _request(index: int, value: dict[str, Any], previous: dict[str, Any] | None) -> PlacementRequest:
+    affinity = msgspec.convert(value.get("nodeAffinity") or {}, wire.NodeAffinity)
     required = affinity.required_during_scheduling_ignored_during_execution
     pod_set = PodSet(
         name=str(index),
-        count=given["count"],
-        requests=given.get("requests") or {},
-        topology=_ask(given),
-        node_selector=given.get("nodeSelector") or {},
+        count=value["count"],
+        requests=value.get("requests") or {},
+        topology=_ask(value),
+        node_selector=value.get("nodeSelector") or {},
         affinity=None if required is None else required.node_selector_terms,
         preferred_affinity=affinity.preferred_during_scheduling_ignored_during_execution,
-        tolerations=msgspec.convert(given.get("tolerations") or (), tuple[wire.Toleration, ...]),
+        tolerations=msgspec.convert(value.get("tolerations") or (), tuple[wire.Toleration, ...]),
     )
-    implied = given.get("topologyRequest") is None
-    return PlacementRequest(pod_set, FLAVOR, given["count"], implied, None if previous is None else _decoded(previous))
+    implied = value.get("topologyRequest") is None
+    return PlacementRequest(pod_set, FLAVOR, value["count"], implied, None if previous is None else _decoded(previous))
 
 
-def _decoded(given: dict[str, Any]) -> Assignment:
-    wire_form = TopologyAssignment.from_wire(given)
+def _decoded(value: dict[str, Any]) -> Assignment:
+    wire_form = TopologyAssignment.from_wire(value)
     return Assignment(tuple(wire_form.levels), tuple(DomainCount(*domain) for domain in decode(wire_form)))
 
 
-def _ask(given: dict[str, Any]) -> TopologyRequest:
-    request = given.get("topologyRequest") or {}
+def _ask(value: dict[str, Any]) -> TopologyRequest:
+    request = value.get("topologyRequest") or {}
     return TopologyRequest(
         required=request.get("required"),
         preferred=request.get("preferred"),
         unconstrained=request.get("unconstrained"),
-        group=given.get("podSetGroupName"),
+        group=value.get("podSetGroupName"),
         slices=_slices(request),
         explicit=bool(request),
     )

@@ -53,20 +53,20 @@ def _lines(error: Mapping[str, Any]) -> tuple[Any, ...]:
     return (error["type"], error["field"], error["badValue"], *kept)
 
 
-def _builds(given: dict[str, Any], want: dict[str, Any]) -> None:
+def _builds(value: dict[str, Any], want: dict[str, Any]) -> None:
     if want["wantErr"]:
         with pytest.raises(InvalidObject) as bad:
-            _request(given)
+            _request(value)
         assert want["wantErr"]["error"] in str(bad.value)
         return
-    request = _request(given)
+    request = _request(value)
     assert (request.to_wire() if request else None) == want["wantReq"]
 
 
-def _request(given: dict[str, Any]) -> TopologyRequest | None:
+def _request(value: dict[str, Any]) -> TopologyRequest | None:
     return topology_request(
-        given["meta"].get("annotations"),
-        pod_index_label=given.get("podIndexLabel"),
-        sub_group_index_label=given.get("subGroupIndexLabel"),
-        sub_group_count=given.get("subGroupCount"),
+        value["meta"].get("annotations"),
+        pod_index_label=value.get("podIndexLabel"),
+        sub_group_index_label=value.get("subGroupIndexLabel"),
+        sub_group_count=value.get("subGroupCount"),
     )

@@ -40,16 +40,16 @@ def run(case: dict[str, Any]) -> None:
         assert_metrics(workload, len(openings), given, want)
 
 
-def assert_metrics(workload: Workload, opened: int, given: dict[str, Any], want: dict[str, Any]) -> None:
+def assert_metrics(workload: Workload, opened: int, value: dict[str, Any], want: dict[str, Any]) -> None:
     """The histogram of the time from the admission to the removal of the gates."""
     admitted = find_condition(workload.status.conditions, ADMITTED)
-    waited = (parse_time(given["now"]) or 0) - (parse_time(admitted.last_transition_time if admitted else None) or 0)
+    waited = (parse_time(value["now"]) or 0) - (parse_time(admitted.last_transition_time if admitted else None) or 0)
     assert (opened, waited * opened) == (want["wantMetricsCount"], want["wantMetricsSeconds"])
 
 
-def _reconcile(workload: Workload, given: dict[str, Any], pods: list[Pod]) -> tuple[list[GateChange], str]:
+def _reconcile(workload: Workload, value: dict[str, Any], pods: list[Pod]) -> tuple[list[GateChange], str]:
     expectations = Expectations()
-    expectations.expect(workload.key, given.get("expectUIDs") or [])
+    expectations.expect(workload.key, value.get("expectUIDs") or [])
     if expectations.pending(workload.key):
         return [], PENDING
     try:

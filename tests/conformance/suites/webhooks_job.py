@@ -47,14 +47,14 @@ def rules_of(case: dict[str, Any]) -> ReviewRules:
     )
 
 
-def lookups_of(given: dict[str, Any]) -> Lookups:
+def lookups_of(value: dict[str, Any]) -> Lookups:
     """The objects that exist in the case."""
-    queues = [LocalQueue.from_wire(one) for one in given.get("queues") or ()]
-    if given.get("defaultLqExist"):
+    queues = [LocalQueue.from_wire(one) for one in value.get("queues") or ()]
+    if value.get("defaultLqExist"):
         spec = {"clusterQueue": "cluster-queue"}
         queues.append(LocalQueue.from_wire({"metadata": {"name": "default", "namespace": "default"}, "spec": spec}))
-    checks = [AdmissionCheck.from_wire(given["admissionCheck"])] if given.get("admissionCheck") else []
-    cluster_queues = [ClusterQueue.from_wire(one) for one in given.get("clusterQueues") or ()]
+    checks = [AdmissionCheck.from_wire(value["admissionCheck"])] if value.get("admissionCheck") else []
+    cluster_queues = [ClusterQueue.from_wire(one) for one in value.get("clusterQueues") or ()]
     return Lookups(_keyed(queues), _keyed(cluster_queues), admission_checks=_keyed(checks))
 
 
@@ -62,18 +62,18 @@ def _keyed(objects: list[T]) -> dict[str, T]:
     return {one.key: one for one in objects}
 
 
-def defaulted(job: dict[str, Any], kind: ReviewedKind, given: dict[str, Any], rules: ReviewRules) -> dict[str, Any]:
+def defaulted(job: dict[str, Any], kind: ReviewedKind, value: dict[str, Any], rules: ReviewRules) -> dict[str, Any]:
     """The job after the defaults of its creation."""
     changed = copy.deepcopy(job)
-    set_defaults(changed, job["metadata"]["namespace"], kind, lookups_of(given), rules)
+    set_defaults(changed, job["metadata"]["namespace"], kind, lookups_of(value), rules)
     return changed
 
 
-def judged(given: dict[str, Any], kind: ReviewedKind, rules: ReviewRules) -> Errors:
+def judged(value: dict[str, Any], kind: ReviewedKind, rules: ReviewRules) -> Errors:
     """The errors of the creation or change in the case."""
-    if "job" in given:
-        return validate_create(given["job"], kind, rules)
-    return validate_update(given["oldJob"], given["newJob"], kind, rules)
+    if "job" in value:
+        return validate_create(value["job"], kind, rules)
+    return validate_update(value["oldJob"], value["newJob"], kind, rules)
 
 
 def assert_errors(errors: Errors, want: list[dict[str, Any]] | None) -> None:

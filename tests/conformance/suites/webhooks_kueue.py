@@ -18,16 +18,16 @@ from tests.conformance.suites.webhooks_job import rules_of
 Given = dict[str, Any]
 
 JUDGES: dict[str, Callable[[Given, ReviewRules], Errors]] = {
-    "TestValidateWorkload": lambda given, rules: workloads.validate_create(given["workload"], rules),
-    "TestValidateWorkloadUpdate": lambda given, rules: workloads.validate_update(
-        given["before"], given["after"], rules
+    "TestValidateWorkload": lambda value, rules: workloads.validate_create(value["workload"], rules),
+    "TestValidateWorkloadUpdate": lambda value, rules: workloads.validate_update(
+        value["before"], value["after"], rules
     ),
-    "TestValidateClusterQueue": lambda given, rules: queues.validate_cluster_queue(given["clusterQueue"], rules),
-    "TestValidateClusterQueueUpdate": lambda given, rules: queues.validate_cluster_queue_update(
-        given["oldClusterQueue"], given["newClusterQueue"], rules
+    "TestValidateClusterQueue": lambda value, rules: queues.validate_cluster_queue(value["clusterQueue"], rules),
+    "TestValidateClusterQueueUpdate": lambda value, rules: queues.validate_cluster_queue_update(
+        value["oldClusterQueue"], value["newClusterQueue"], rules
     ),
-    "TestValidateResourceFlavor": lambda given, _: flavors.validate_flavor(given["rf"]),
-    "TestValidateCohort": lambda given, _: queues.validate_cohort(given["cohort"]),
+    "TestValidateResourceFlavor": lambda value, _: flavors.validate_flavor(value["rf"]),
+    "TestValidateCohort": lambda value, _: queues.validate_cohort(value["cohort"]),
 }
 _ADDRESS = "is not a multiple of "
 

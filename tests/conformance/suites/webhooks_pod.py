@@ -76,29 +76,29 @@ def _with_empty_requests(part: Any) -> Any:
     }
 
 
-def _owners(given: dict[str, Any]) -> frozenset[GroupKind]:
-    return frozenset(KINDS[name] for name in given.get("enableIntegrations") or () if name in KINDS)
+def _owners(value: dict[str, Any]) -> frozenset[GroupKind]:
+    return frozenset(KINDS[name] for name in value.get("enableIntegrations") or () if name in KINDS)
 
 
-def _defaulted(given: dict[str, Any], rules: ReviewRules) -> dict[str, Any]:
+def _defaulted(value: dict[str, Any], rules: ReviewRules) -> dict[str, Any]:
     labels = {
         one["metadata"]["name"]: one["metadata"].get("labels", {})
-        for one in given["initObjects"]
+        for one in value["initObjects"]
         if one["kind"] == "Namespace"
     }
-    pod: dict[str, Any] = copy.deepcopy(given["pod"])
+    pod: dict[str, Any] = copy.deepcopy(value["pod"])
     namespace = pod["metadata"]["namespace"]
     spec = {"clusterQueue": "cluster-queue"}
     default = LocalQueue.from_wire({"metadata": {"name": "default", "namespace": namespace}, "spec": spec})
-    queues = {default.key: default} if given.get("defaultLqExist") else {}
-    selector = given.get("namespaceSelector")
-    if given.get("managedJobsNamespaceSelector"):  # of the form `key notin (value)`
-        key, _, values = given["managedJobsNamespaceSelector"].partition(" notin ")
+    queues = {default.key: default} if value.get("defaultLqExist") else {}
+    selector = value.get("namespaceSelector")
+    if value.get("managedJobsNamespaceSelector"):  # of the form `key notin (value)`
+        key, _, values = value["managedJobsNamespaceSelector"].partition(" notin ")
         selector = {"matchExpressions": [{"key": key, "operator": "NotIn", "values": [values.strip("()")]}]}
     if selector is None or matches(selector, labels[namespace]):
-        manage = given.get("manageJobsWithoutQueueName", False)
+        manage = value.get("manageJobsWithoutQueueName", False)
         rules = replace(rules, manage_jobs_without_queue_name=manage)
-        classes = [one for one in given["initObjects"] if one["kind"] == "WorkloadPriorityClass"]
+        classes = [one for one in value["initObjects"] if one["kind"] == "WorkloadPriorityClass"]
         known = {one["metadata"]["name"]: WorkloadPriorityClass.from_wire(one) for one in classes}
         set_defaults(pod, namespace, Lookups(local_queues=queues, workload_priority_classes=known), rules)
     return pod

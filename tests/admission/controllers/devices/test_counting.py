@@ -70,20 +70,20 @@ def test_devices_of_a_node(slices: list[Any], gpus: int, h100: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "kinds"),
+    ("value", "kinds"),
     [
         pytest.param(template(), {GPU: 1}, id="one"),
         pytest.param(template(count=4), {GPU: 4}, id="several"),
         pytest.param(template(selectors=[{"cel": {"expression": IS_H100}}]), {H100: 1}, id="with-a-selector"),
     ],
 )
-def test_what_a_template_asks_for(given: dict[str, Any], kinds: dict[DeviceKind, int]) -> None:
+def test_what_a_template_asks_for(value: dict[str, Any], kinds: dict[DeviceKind, int]) -> None:
     classes = {"gpu": msgspec.convert(device_class(), DeviceClass)}
-    assert kinds_of(msgspec.convert(given, ResourceClaimTemplate), classes) == kinds
+    assert kinds_of(msgspec.convert(value, ResourceClaimTemplate), classes) == kinds
 
 
 @pytest.mark.parametrize(
-    ("given", "reason", "says"),
+    ("value", "reason", "says"),
     [
         pytest.param(template(allocationMode="All"), "UnsupportedPodTerms", "only whole devices by number", id="all"),
         pytest.param(template(adminAccess=True), "UnsupportedPodTerms", "only whole devices by number", id="admin"),
@@ -99,10 +99,10 @@ def test_what_a_template_asks_for(given: dict[str, Any], kinds: dict[DeviceKind,
         ),
     ],
 )  # fmt: skip
-def test_what_cannot_be_counted_is_named(given: dict[str, Any], reason: str, says: str) -> None:
+def test_what_cannot_be_counted_is_named(value: dict[str, Any], reason: str, says: str) -> None:
     classes = {"gpu": msgspec.convert(device_class(), DeviceClass)}
     with pytest.raises(CannotCount) as why:
-        kinds_of(msgspec.convert(given, ResourceClaimTemplate), classes)
+        kinds_of(msgspec.convert(value, ResourceClaimTemplate), classes)
     assert why.value.reason == reason
     assert why.value.message.startswith("ResourceClaimTemplate one: ")
     assert says in why.value.message

@@ -38,7 +38,7 @@ def jobset(uid: str = "u", queue: str | None = "q") -> dict[str, Any]:
     return {"metadata": meta, "spec": {"replicatedJobs": [replicated]}}
 
 
-def owned(made: Workload) -> Workload:
+def owned(original: Workload) -> Workload:
     reference = {
         "apiVersion": "jobset.x-k8s.io/v1alpha2",
         "kind": "JobSet",
@@ -47,7 +47,7 @@ def owned(made: Workload) -> Workload:
         "controller": True,
     }
     return Workload.from_wire(
-        {**made.to_wire(), "metadata": {**made.to_wire()["metadata"], "ownerReferences": [reference]}}
+        {**original.to_wire(), "metadata": {**original.to_wire()["metadata"], "ownerReferences": [reference]}}
     )
 
 

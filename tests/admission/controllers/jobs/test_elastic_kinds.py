@@ -93,7 +93,7 @@ def test_a_pod_set_stays_between_its_bounds(
 
 
 @pytest.mark.parametrize(
-    ("job", "said"),
+    ("job", "message"),
     [
         pytest.param(cluster(5, 7, 3), r"maxReplicas: 3: must be at least 7 \(minReplicas\)", id="bounds"),
         pytest.param(cluster(5, -1), r"workerGroupSpecs\[0\].minReplicas: -1: must be a whole number", id="negative"),
@@ -101,8 +101,8 @@ def test_a_pod_set_stays_between_its_bounds(
         pytest.param(cluster(2**30, 1, hosts=4), r"workerGroupSpecs\[0\]: 4294967296: must have at most", id="product"),
     ],
 )
-def test_bounds_that_cannot_be_read_are_named(job: Object, said: str) -> None:
-    with pytest.raises(InvalidObject, match=said):
+def test_bounds_that_cannot_be_read_are_named(job: Object, message: str) -> None:
+    with pytest.raises(InvalidObject, match=message):
         RAY.pod_sets(job)
 
 

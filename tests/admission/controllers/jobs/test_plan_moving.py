@@ -40,8 +40,8 @@ def at_rest(job: Object) -> Object:
     return job | {"status": {"conditions": [{"type": "Suspended", "status": "True"}]}}
 
 
-def status_of(made: JobPlan) -> Workload:
-    (last,) = [action for action in made.actions if isinstance(action, SetStatus)]
+def status_of(job_plan: JobPlan) -> Workload:
+    (last,) = [action for action in job_plan.actions if isinstance(action, SetStatus)]
     return last.workload.model_copy(update={"status": last.status})
 
 

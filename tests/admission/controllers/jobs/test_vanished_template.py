@@ -44,9 +44,9 @@ def bare(job: Object, **status: Any) -> Object:
     return {**found, "status": status}
 
 
-def said(found: JobPlan) -> list[str]:
-    assert [event.reason for event in found.events] == ["ErrWorkloadCompose"]
-    return [event.message for event in found.events]
+def said(job_plan: JobPlan) -> list[str]:
+    assert [event.reason for event in job_plan.events] == ["ErrWorkloadCompose"]
+    return [event.message for event in job_plan.events]
 
 
 @pytest.mark.parametrize("suspended", [True, False], ids=["suspended", "runs"])

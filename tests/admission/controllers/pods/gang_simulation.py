@@ -219,8 +219,8 @@ class GangSimulation:
     def _flavors() -> Any:
         return {"flat": ResourceFlavor.from_wire({"metadata": {"name": "flat"}, "spec": {}})}
 
-    def _perform(self, made: PodGroupPlan) -> None:
-        for action in made.actions:
+    def _perform(self, plan: PodGroupPlan) -> None:
+        for action in plan.actions:
             match action:
                 case StartPod(pod=pod):
                     self.pods[pod.metadata.name] = replace(self.pods[pod.metadata.name], gated=False)

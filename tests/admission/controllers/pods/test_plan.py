@@ -240,8 +240,8 @@ def test_quota_stays_until_no_pod_takes_up_a_node() -> None:
         assert bool(given_back) is released
 
 
-def _but_status(made: PodGroupPlan) -> list[Any]:
-    return [action for action in made.actions if not isinstance(action, SetStatus)]
+def _but_status(pod_group_plan: PodGroupPlan) -> list[Any]:
+    return [action for action in pod_group_plan.actions if not isinstance(action, SetStatus)]
 
 
 def _settled(pod: dict[str, Any], workload: Workload) -> Workload:
@@ -375,9 +375,11 @@ def test_a_pod_whose_prebuilt_workload_is_not_its_own_can_be_deleted(group: str,
     assert len(made.events) == bool(group)
 
 
-def without_owners(made: PodGroupPlan) -> PodGroupPlan:
+def without_owners(pod_group_plan: PodGroupPlan) -> PodGroupPlan:
     """The plan once its pods own the Workload."""
-    return replace(made, actions=tuple(each for each in made.actions if not isinstance(each, AdoptWorkload)))
+    return replace(
+        pod_group_plan, actions=tuple(each for each in pod_group_plan.actions if not isinstance(each, AdoptWorkload))
+    )
 
 
 def held(workload: Workload) -> tuple[str, str] | None:
@@ -433,7 +435,7 @@ def test_pods_of_a_group_that_has_finished_say_why_they_wait() -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "message"),
     [
         pytest.param(lambda w: w, ("GangWaiting", "late"), id="has quota"),
         pytest.param(
@@ -442,10 +444,12 @@ def test_pods_of_a_group_that_has_finished_say_why_they_wait() -> None:
         pytest.param(deleted, None, id="goes"),
     ],
 )
-def test_the_reason_of_a_waiting_gang_is_reported_once(change: Any, said: tuple[str, str] | None) -> None:
+def test_the_reason_of_a_waiting_gang_is_reported_once(change: Any, message: tuple[str, str] | None) -> None:
     workload = change(made_beforehand()[0])
     made = PodGroupPlan(events=(PlannedEvent("GangWaiting", "late"),), note="late")
     actions = with_reason(made, [workload], NOW).actions
     statuses = [action.status for action in actions if isinstance(action, SetStatus)]
     assert len(statuses) == len(actions)
-    assert [held(workload.model_copy(update={"status": status})) for status in statuses] == ([said] if said else [])
+    assert [held(workload.model_copy(update={"status": status})) for status in statuses] == (
+        [message] if message else []
+    )

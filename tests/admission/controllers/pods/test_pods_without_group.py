@@ -34,7 +34,7 @@ def without_group(*sets: Object) -> PodsWithoutGroup:
 
 
 @pytest.mark.parametrize(
-    ("marks", "owner", "sets", "said"),
+    ("marks", "owner", "sets", "message"),
     [
         pytest.param({POD_SUSPENDING_PARENT: "x" * 5000, SET_NAME: "db"}, "", (), "no managed kind of set", id="kind"),
         pytest.param({POD_SUSPENDING_PARENT: "statefulset"}, "", (), "names none", id="no name"),
@@ -47,8 +47,8 @@ def without_group(*sets: Object) -> PodsWithoutGroup:
         ),
     ],
 )
-def test_it_is_told_what_its_marks_lack(marks: Object, owner: str, sets: tuple[Object, ...], said: str) -> None:
+def test_it_is_told_what_its_marks_lack(marks: Object, owner: str, sets: tuple[Object, ...], message: str) -> None:
     pod = QueuedPod(PodMeta("p", "ns", "u", "1"), annotations=marks, owner=owner, gated=True, spec=b"{}")
     found = without_group(*sets).why(pod)
-    assert said in found
+    assert message in found
     assert len(found) < 600

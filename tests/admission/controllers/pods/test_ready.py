@@ -87,7 +87,7 @@ def test_what_kueue_said_of_readiness_is_kept_up_to_date_where_the_settings_ask_
 
 
 @pytest.mark.parametrize(
-    ("phases", "known", "told"),
+    ("phases", "reclaimed", "told"),
     [
         pytest.param(["Succeeded", "Running", "Running"], 0, 1, id="one-is-done"),
         pytest.param(["Succeeded", "Succeeded", "Running", "Running"], 0, 2, id="the-fourth-is-ended"),
@@ -95,12 +95,12 @@ def test_what_kueue_said_of_readiness_is_kept_up_to_date_where_the_settings_ask_
         pytest.param(["Succeeded", "Running", "Running"], 7, 1, id="the-status-is-absurd"),
     ],
 )
-def test_no_more_pods_of_a_group_are_reclaimable_than_do_not_run(phases: list[str], known: int, told: int) -> None:
+def test_no_more_pods_of_a_group_are_reclaimable_than_do_not_run(phases: list[str], reclaimed: int, told: int) -> None:
     of = unit(*(pod(f"p{i}", phase=phase, ready=phase == "Running") for i, phase in enumerate(phases)))
-    statuses = [a.status for a in plan(of, [admitted(of, known)], AROUND, NOW).actions if isinstance(a, SetStatus)]
+    statuses = [a.status for a in plan(of, [admitted(of, reclaimed)], AROUND, NOW).actions if isinstance(a, SetStatus)]
     counts = [{each.count for each in status.reclaimable_pods} for status in statuses if status.reclaimable_pods]
     assert all(count == {told} for count in counts)
-    assert counts or known == told
+    assert counts or reclaimed == told
 
 
 def test_the_first_pods_of_an_ordered_set_are_its_start_and_no_recovery() -> None:

@@ -52,14 +52,16 @@ def pod_group(minimum: int, **labels: str) -> PodGroup:
     return PodGroup.from_wire({"metadata": meta, "spec": {"minMember": minimum}})
 
 
-def terms(pods: list[QueuedPod], said: DescribedGroup | None = None, group: PodGroup | None = None) -> GangTerms:
-    return as_described(terms_of(pods, group), pods, said, group)
+def terms(
+    pods: list[QueuedPod], described_group: DescribedGroup | None = None, group: PodGroup | None = None
+) -> GangTerms:
+    return as_described(terms_of(pods, group), pods, described_group, group)
 
 
 def planned(
-    pods: list[QueuedPod], said: DescribedGroup | None, own: Workload | None = None, **more: Any
+    pods: list[QueuedPod], described_group: DescribedGroup | None, own: Workload | None = None, **more: Any
 ) -> PodGroupPlan:
-    holds = terms(pods, said, **more)
+    holds = terms(pods, described_group, **more)
     return plan_gang(PodUnit.of(pods), holds, [own] if own else [], {}, JobContext(), NOW + 100)
 
 
@@ -96,7 +98,7 @@ def test_a_pod_group_stands_in_for_a_config_map_and_packs() -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "group", "text"),
+    ("described_group", "group", "text"),
     [
         pytest.param(
             None,
@@ -119,8 +121,10 @@ def test_a_pod_group_stands_in_for_a_config_map_and_packs() -> None:
         pytest.param(described(size="3"), None, "2 of 3 pods exist", id="too-few"),
     ],
 )
-def test_pods_wait_and_the_reason_is_reported(said: DescribedGroup | None, group: PodGroup | None, text: str) -> None:
-    plan = planned([member(0), member(1)], said, group=group)
+def test_pods_wait_and_the_reason_is_reported(
+    described_group: DescribedGroup | None, group: PodGroup | None, text: str
+) -> None:
+    plan = planned([member(0), member(1)], described_group, group=group)
     assert plan.actions == ()
     assert [(event.reason, event.message) for event in plan.events] == [(names.ReplacementReason.GANG_WAITING, text)]
 
@@ -158,8 +162,8 @@ def test_a_workload_that_waits_follows_its_config_map() -> None:
     pods = [member(n) for n in range(4)]
     own = made(planned(pods, described()))
 
-    def patched(said: DescribedGroup) -> dict[str, Any]:
-        actions = planned(pods, said, own).actions
+    def patched(described_group: DescribedGroup) -> dict[str, Any]:
+        actions = planned(pods, described_group, own).actions
         (patch,) = [action.patch for action in actions if isinstance(action, PatchWorkload)]
         return patch
 

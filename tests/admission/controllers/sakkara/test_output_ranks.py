@@ -62,7 +62,7 @@ def test_who_is_master(pods: list[str], master: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("one", "other", "edges"),
+    ("first", "second", "edges"),
     [
         (("r0", "n0"), ("r0", "n0"), 2),
         (("r0", "n0"), ("r0", "n1"), 4),
@@ -70,8 +70,8 @@ def test_who_is_master(pods: list[str], master: str) -> None:
         (("n0",), ("n1",), 4),
     ],
 )
-def test_distance_counts_edges_between_the_pods(one: Path, other: Path, edges: int) -> None:
-    assert distance(one, other) == distance(other, one) == edges
+def test_distance_counts_edges_between_the_pods(first: Path, second: Path, edges: int) -> None:
+    assert distance(first, second) == distance(second, first) == edges
 
 
 def test_ranks_grow_with_the_distance_from_the_master_then_by_path_then_by_name() -> None:

@@ -39,7 +39,7 @@ class World:
     def storage_class(self, name: str | None) -> StorageClass | None:
         return self.classes.get(name or "standard")
 
-    def capacity_nodes(self, found: StorageClass, spec: ClaimSpec) -> Selector | None:
+    def capacity_nodes(self, of_class: StorageClass, spec: ClaimSpec) -> Selector | None:
         return None
 
     def topology_keys(self, driver: str) -> tuple[str, ...]:
@@ -84,12 +84,12 @@ def storage_class(name: str, *zones: str, waits: bool = True, provisioner: str =
 LOCAL = storage_class("local", provisioner="kubernetes.io/no-provisioner")
 
 
-def nodes_of(found: BoundTo, nodes: Mapping[str, Mapping[str, str]] = NODES) -> set[str]:
+def nodes_of(bound_to: BoundTo, nodes: Mapping[str, Mapping[str, str]] = NODES) -> set[str]:
     """The names of the nodes that the placement would take."""
     matcher = Matcher()
     for row, (name, labels) in enumerate(nodes.items()):
         matcher.set(row, Node(name, labels, {}))
-    mask = matcher.feasible(Wants(volumes=found.selectors), len(nodes))
+    mask = matcher.feasible(Wants(volumes=bound_to.selectors), len(nodes))
     return {name for row, name in enumerate(nodes) if mask is None or mask[row]}
 
 

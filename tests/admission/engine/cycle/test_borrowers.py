@@ -116,7 +116,7 @@ def _decided(seed: int, *, fair: bool = False) -> list[CycleReport]:
 
 def test_the_fast_way_decides_as_the_plain_one(monkeypatch: pytest.MonkeyPatch) -> None:
     fast = [_decided(seed) for seed in range(examples(25))]
-    monkeypatch.setattr(borrowers, "settled", lambda workload, found: False)
+    monkeypatch.setattr(borrowers, "settled", lambda workload, expected: False)
     for seed, reports in enumerate(fast):
         assert reports == _decided(seed), f"seed {seed}"
     assert sum(report.admitted for reports in fast for report in reports) > 10 * len(fast)
@@ -126,7 +126,7 @@ def test_the_fast_way_decides_as_the_plain_one(monkeypatch: pytest.MonkeyPatch) 
 def test_the_fast_way_keeps_the_order_of_heads(monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
     """A head that was to be next may come after heads that are evaluated again, because quota was kept or reserved since."""
     fast = _decided(seed)
-    monkeypatch.setattr(borrowers, "settled", lambda workload, found: False)
+    monkeypatch.setattr(borrowers, "settled", lambda workload, expected: False)
     assert fast == _decided(seed)
 
 

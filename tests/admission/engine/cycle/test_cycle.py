@@ -117,16 +117,16 @@ def tenants(weights: dict[str, int], quota: int) -> Cluster:
 
 
 @pytest.mark.parametrize(
-    ("weights", "got"),
+    ("weights", "expected"),
     [({"a": 3000, "b": 1000}, {"a": 9, "b": 3}), ({"a": 1000, "b": 1000, "c": 2000}, {"a": 3, "b": 3, "c": 6})],
     ids=["3 to 1", "1 to 1 to 2"],
 )
-def test_fair_shares_give_each_by_its_weight(weights: dict[str, int], got: dict[str, int]) -> None:
+def test_fair_shares_give_each_by_its_weight(weights: dict[str, int], expected: dict[str, int]) -> None:
     cluster = tenants(weights, 12)
     for number, name in enumerate(weights):
         cluster.tell(*(workload(f"{name}{i}", to=name, queued=100 * number + i, priority=number) for i in range(20)))
     report = cluster.cycle(fair=True)
-    assert Counter(key[0] for key in admitted(report)) == got
+    assert Counter(key[0] for key in admitted(report)) == expected
 
 
 def test_fair_shares_count_what_runs_already() -> None:

@@ -246,16 +246,16 @@ def count_of(report: CycleReport, key: str) -> int:
 
 
 @pytest.mark.parametrize(
-    ("quota", "least", "got"),
+    ("quota", "least", "expected"),
     [(10, 2, 10), (7, 2, 7), (2, 2, 2), (1, 2, None)],
     ids=["all fit", "some", "just enough", "too few"],
 )
-def test_it_starts_with_as_many_pods_as_fit(quota: int, least: int, got: int | None) -> None:
+def test_it_starts_with_as_many_pods_as_fit(quota: int, least: int, expected: int | None) -> None:
     report = Cluster(ANY, queue(any=quota), fewer("w", 10, least)).cycle()
-    if got is None:
+    if expected is None:
         assert waits(report)["w"].startswith("ExceedsMaxQuota")
     else:
-        assert count_of(report, "w") == got
+        assert count_of(report, "w") == expected
 
 
 def test_it_starts_with_as_many_as_a_rack_holds() -> None:

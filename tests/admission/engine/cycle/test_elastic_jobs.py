@@ -36,7 +36,7 @@ def on_hosts(quota: int, **cpus: int) -> Cluster:
 
 
 @pytest.mark.parametrize(
-    ("quota", "cpus", "wanted", "got"),
+    ("quota", "cpus", "wanted", "expected"),
     [
         pytest.param(20, {"x": 20}, 12, 12, id="all"),
         pytest.param(7, {"x": 20}, 12, 7, id="quota-for-seven"),
@@ -44,13 +44,13 @@ def on_hosts(quota: int, **cpus: int) -> Cluster:
         pytest.param(6, {"x": 6}, 6, 6, id="one-more"),
     ],
 )
-def test_it_grows_by_what_fits(quota: int, cpus: dict[str, int], wanted: int, got: int) -> None:
+def test_it_grows_by_what_fits(quota: int, cpus: dict[str, int], wanted: int, expected: int) -> None:
     """Up to what it asks for, charged once, and the slice before holds nothing any more."""
     cluster = on_hosts(quota, **cpus)
     cluster.tell(slice_of("b", wanted))
-    assert counts(cluster.cycle()) == {"b": got}
+    assert counts(cluster.cycle()) == {"b": expected}
     assert cluster.ledger.admission("a") is None
-    assert cluster.ledger.quota.usage("q") == {("tas", "cpu"): got * CPU}
+    assert cluster.ledger.quota.usage("q") == {("tas", "cpu"): expected * CPU}
     assert cluster.ledger.audit() == []
 
 

@@ -48,8 +48,8 @@ class EvictionCase:
     fair: bool = False
 
 
-def fewer(made: Workload, least: int) -> Workload:
-    return replace(made, pod_sets=(replace(made.pod_sets[0], min_count=least),))
+def fewer(original: Workload, least: int) -> Workload:
+    return replace(original, pod_sets=(replace(original.pod_sets[0], min_count=least),))
 
 
 AB = ("ga", "gb")

@@ -95,10 +95,10 @@ def scene(seed: int) -> RandomEvictionCase:
     return RandomEvictionCase(queues, everything, waves, fair, dice.choice((0, 0, 2)))
 
 
-def arriving(made: RandomEvictionCase) -> RandomEvictionCase:
+def arriving(case: RandomEvictionCase) -> RandomEvictionCase:
     """The scene with workloads queued at the moment at which they come, and not long before."""
-    waves = [[replace(one, queued=START + moment) for one in wave] for moment, wave in enumerate(made.waves)]
-    return replace(made, waves=waves)
+    waves = [[replace(one, queued=START + moment) for one in wave] for moment, wave in enumerate(case.waves)]
+    return replace(case, waves=waves)
 
 
 def _quota(dice: random.Random) -> int | Quota:
@@ -129,10 +129,10 @@ class EvictionHistory:
             self.world.apply(one)
             self._first(one)
 
-    def _first(self, one: Workload) -> None:
+    def _first(self, workload: Workload) -> None:
         for preemptor in list(self.owed):
             waiting = self.world.queues.workload(preemptor)
-            if waiting is not None and order_of(one)[:2] <= order_of(waiting)[:2]:
+            if waiting is not None and order_of(workload)[:2] <= order_of(waiting)[:2]:
                 del self.owed[preemptor]
 
     def cycles(self, number: int) -> None:
@@ -188,8 +188,8 @@ class EvictionHistory:
             if waiting is not None and self._strict(back) and order_of(back) < order_of(waiting):
                 del self.owed[preemptor]  # nobody overtakes it in its StrictFIFO queue
 
-    def _strict(self, one: Workload) -> bool:
-        spec = self.world.ledger.quota.spec(one.cluster_queue)
+    def _strict(self, workload: Workload) -> bool:
+        spec = self.world.ledger.quota.spec(workload.cluster_queue)
         return spec is not None and spec.strategy is QueueingStrategy.STRICT_FIFO
 
     def _of(self, queue: str) -> set[str]:
@@ -206,8 +206,8 @@ class EvictionHistory:
                 del self.owed[preemptor], self.since[preemptor]
 
 
-def live(made: RandomEvictionCase) -> EvictionHistory:
-    life = begun(made)
+def live(case: RandomEvictionCase) -> EvictionHistory:
+    life = begun(case)
     life.cycles(STEPS)
     return life
 
@@ -215,9 +215,9 @@ def live(made: RandomEvictionCase) -> EvictionHistory:
 H = TypeVar("H", bound=EvictionHistory)
 
 
-def begun(made: RandomEvictionCase) -> EvictionHistory:
+def begun(case: RandomEvictionCase) -> EvictionHistory:
     """All have come."""
-    return begun_as(EvictionHistory, made)
+    return begun_as(EvictionHistory, case)
 
 
 def begun_as(kind: type[H], case: RandomEvictionCase) -> H:
@@ -246,9 +246,9 @@ def broken(seeds: range, timed: Callable[[RandomEvictionCase], RandomEvictionCas
     return found
 
 
-def as_made(made: RandomEvictionCase) -> RandomEvictionCase:
+def as_made(case: RandomEvictionCase) -> RandomEvictionCase:
     """All workloads were queued before the first cycle."""
-    return made
+    return case
 
 
 @pytest.mark.parametrize("timed", [as_made, arriving])

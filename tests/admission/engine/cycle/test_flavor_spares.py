@@ -59,7 +59,7 @@ def held(ledger: Ledger) -> set[str]:
 
 
 @pytest.mark.parametrize(
-    ("given", "hosts", "racks_with"),
+    ("spare_rule", "hosts", "racks_with"),
     [
         pytest.param(rule(1, 4), (4, 4), {"r0": 1, "r1": 1}, id="one of each rack"),
         pytest.param(rule(1, 4), (3, 4), {"r1": 1}, id="a rack that is smaller has none"),
@@ -69,9 +69,9 @@ def held(ledger: Ledger) -> set[str]:
     ],
 )
 def test_each_full_number_of_hosts_of_a_domain_gives_spares(
-    given: SpareRule, hosts: tuple[int, ...], racks_with: dict[str, int]
+    spare_rule: SpareRule, hosts: tuple[int, ...], racks_with: dict[str, int]
 ) -> None:
-    here = cluster(rule=given, hosts=hosts)
+    here = cluster(rule=spare_rule, hosts=hosts)
     here.cycle()
     names = sorted(held(here.ledger))
     assert {rack: sum(name.startswith(rack) for name in names) for rack in racks_with} == racks_with

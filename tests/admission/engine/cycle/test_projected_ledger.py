@@ -69,8 +69,8 @@ def run(cluster: Cluster, running: list[tuple[int, str, int, int | None]]) -> No
         cluster.queues.remove(f"r{n}")
 
 
-def limited(made: Workload, limit: int | None) -> Workload:
-    return replace(made, time_limit=None if limit is None else float(limit))
+def limited(original: Workload, limit: int | None) -> Workload:
+    return replace(original, time_limit=None if limit is None else float(limit))
 
 
 QUOTAS = {

@@ -200,13 +200,13 @@ def test_the_next_step_is_that_of_the_flavor_with_the_most_levels_left() -> None
 
 
 @pytest.mark.parametrize(
-    ("reserved", "found"),
+    ("reserved", "expected"),
     [
         pytest.param(600.0, {"b1-r1-0": 4, "b1-r3-0": 4}, id="in-the-block-that-it-was-admitted-to"),
         pytest.param(599.0, None, id="in-its-rack-where-that-held"),
     ],
 )
-def test_a_failed_node_is_replaced_within_the_level_that_held(reserved: float, found: dict[str, int] | None) -> None:
+def test_a_failed_node_is_replaced_within_the_level_that_held(reserved: float, expected: dict[str, int] | None) -> None:
     waiting = workload("wide", 8, topology=in_a_rack())
     cluster = halls(waiting)
     (decision,) = cluster.cycle(now=600).decisions
@@ -214,8 +214,8 @@ def test_a_failed_node_is_replaced_within_the_level_that_held(reserved: float, f
     cluster.ledger.apply(replace(waiting, admission=decision.admission, reserved=reserved))
     cluster.tell(node("b1", "r3", 0))
     (moved,) = second_pass(cluster.ledger, "wide", ("b1-r2-0",), fail_fast=True)
-    assert isinstance(moved, Admit) is (found is not None)
+    assert isinstance(moved, Admit) is (expected is not None)
     if isinstance(moved, Admit):
         assignment = moved.admission.pod_sets[0].assignment
         assert assignment is not None
-        assert {d.values[-1]: d.count for d in assignment.domains} == found
+        assert {d.values[-1]: d.count for d in assignment.domains} == expected

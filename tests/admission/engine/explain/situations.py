@@ -50,11 +50,11 @@ def waiting(*events: Event, pods: int = 4, cpus: int = 1, topology: TopologyRequ
     return beside(workload(W, pods, cpus, topology=topology, queued=9), *events)
 
 
-def beside(made: Workload, *events: Event) -> Cluster:
+def beside(original: Workload, *events: Event) -> Cluster:
     """The same with any workload."""
     cluster = Cluster(*events)
     cluster.cycle()
-    cluster.tell(made)
+    cluster.tell(original)
     return cluster
 
 
@@ -160,9 +160,9 @@ def second_flavor() -> Cluster:
     return waiting(racks("near", topology="near"), racks("far", topology="far"), *nodes, quotas, pods=5)
 
 
-def partial(made: Workload, least: int) -> Workload:
+def partial(original: Workload, least: int) -> Workload:
     """The workload as it may start with fewer pods (job-min-parallelism)."""
-    return replace(made, pod_sets=tuple(replace(pod_set, min_count=least) for pod_set in made.pod_sets))
+    return replace(original, pod_sets=tuple(replace(pod_set, min_count=least) for pod_set in original.pod_sets))
 
 
 def partial_capacity() -> Cluster:

@@ -70,7 +70,7 @@ def lawful(topology: TopologyRequest) -> st.SearchStrategy[TopologyRequest]:
             partitions=st.integers(2, 3),
         ),
     )
-    return constraint.map(lambda one: replace(topology, constraints=(replace(one, hard=True),)))
+    return constraint.map(lambda item: replace(topology, constraints=(replace(item, hard=True),)))
 
 
 bound_asks = st.sampled_from(

@@ -62,9 +62,9 @@ Make = Callable[[], Made]
 each = pytest.mark.parametrize("make", CLAIMS, ids=lambda make: make.__name__)
 
 
-def explained(made: Made) -> Explanation:
+def explained(obj: Made) -> Explanation:
     """As the command line asks for it."""
-    return explain(made.cluster.ledger, made.workload, made.now, inputs=made.scene, checks=made.checks)
+    return explain(obj.cluster.ledger, obj.workload, obj.now, inputs=obj.scene, checks=obj.checks)
 
 
 @functools.cache
@@ -95,13 +95,13 @@ def test_every_remedy_carried_out_lets_it_in(make: Make) -> None:
         assert admits(make(), remedy), remedy
 
 
-def admits(made: Made, remedy: Remedy) -> bool:
+def admits(obj: Made, remedy: Remedy) -> bool:
     """Whether a cycle admits it then, beside all that others claim."""
-    workload = made.workload
-    made.cluster.queues.lines.requeue({one.cluster_queue for one in made.cluster.queues.workloads()})
+    workload = obj.workload
+    obj.cluster.queues.lines.requeue({one.cluster_queue for one in obj.cluster.queues.workloads()})
     for change in remedy.changes:
-        workload = apply(made.cluster, workload, change)
-    return lets_in(made.cluster, workload, made.cycle)
+        workload = apply(obj.cluster, workload, change)
+    return lets_in(obj.cluster, workload, obj.cycle)
 
 
 TRIED = (
@@ -340,12 +340,12 @@ def test_the_proof_of_the_placement_is_reported(tmp_path: Path) -> None:
 # ---- all codes
 
 
-def command_says(made: Made, folder: Path) -> tuple[dict[str, Any], str]:
+def command_says(obj: Made, folder: Path) -> tuple[dict[str, Any], str]:
     """The command's JSON and its text, of a snapshot of the situation."""
-    state = SchedulerState(made.cluster.ledger, made.cluster.queues)
-    about = {W: WorkloadFacts("Job ns/w", checks=made.checks)}
-    unready = None if made.startable is None else {"ns/other"}
-    saved = capture(state, made.now, 64, made.sharing, about=about, unready=unready)
+    state = SchedulerState(obj.cluster.ledger, obj.cluster.queues)
+    about = {W: WorkloadFacts("Job ns/w", checks=obj.checks)}
+    unready = None if obj.startable is None else {"ns/other"}
+    saved = capture(state, obj.now, 64, obj.sharing, about=about, unready=unready)
     (folder / "snapshot.json").write_bytes(saved.encode())
     outs = []
     for as_json in (True, False):

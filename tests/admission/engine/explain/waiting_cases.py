@@ -91,9 +91,9 @@ def free(*queues: Event) -> list[Event]:
     return [blocks(), *tree(), *(queues or (queue(tas=100),))]
 
 
-def told(made: Workload, *events: Event, now: float = 0.0, startable: int | None = None) -> Made:
+def told(original: Workload, *events: Event, now: float = 0.0, startable: int | None = None) -> Made:
     """A cluster without any history, and the workload."""
-    return Made(Cluster(*events, made), now, startable=startable)
+    return Made(Cluster(*events, original), now, startable=startable)
 
 
 def blocked(reason: str, message: str) -> Made:

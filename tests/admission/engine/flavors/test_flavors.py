@@ -139,12 +139,12 @@ def test_taints_and_labels_of_the_flavor(flavor: Flavor, pod_set: PodSet, messag
     expect(one(flavor, pod_set), message, Reason.NO_MATCHING_FLAVOR)
 
 
-def expect(found: FlavorAssignment, message: str | None, reason: Reason) -> None:
+def expect(assignment: FlavorAssignment, message: str | None, reason: Reason) -> None:
     if message is None:
-        assert (found.mode, found.message()) == (Mode.FIT, "")
+        assert (assignment.mode, assignment.message()) == (Mode.FIT, "")
     else:
-        assert (found.mode, found.reason) == (Mode.NO_FIT, reason)
-        assert found.message() == f"couldn't assign flavors to pod set main: {message}"
+        assert (assignment.mode, assignment.reason) == (Mode.NO_FIT, reason)
+        assert assignment.message() == f"couldn't assign flavors to pod set main: {message}"
 
 
 RACKS = Flavor("tas", {"pool": "tas"}, topology="default", levels=(RACK, HOST))

@@ -54,8 +54,8 @@ def gang(pods: int, cpus: int, topology: TopologyRequest = IN_RACK, key: str = "
     return workload(key, pods, cpus, topology=topology)
 
 
-def starts(made: World, known: RunTimes = TIMES) -> dict[str, tuple[float | None, float | None]]:
-    return intervals(made, known)
+def starts(scene: World, run_times: RunTimes = TIMES) -> dict[str, tuple[float | None, float | None]]:
+    return intervals(scene, run_times)
 
 
 FULL = (on("run-a", 4, "r0h0", "r0h1"), on("run-b", 4, "r1h0", "r1h1"))

@@ -70,10 +70,10 @@ def test_a_record_that_was_edited_is_refused_with_its_field(changed: dict[str, A
     assert len(str(refused.value)) < 300
 
 
-@pytest.mark.parametrize("given", [None, 3, "text", ["a"]])
-def test_something_else_than_an_object_is_refused(given: object) -> None:
+@pytest.mark.parametrize("value", [None, 3, "text", ["a"]])
+def test_something_else_than_an_object_is_refused(value: object) -> None:
     with pytest.raises(UnreadableRecord, match="must be an object"):
-        runs_of(given)
+        runs_of(value)
 
 
 def test_counts_that_contradict_the_least_and_the_most_give_times_between_them() -> None:

@@ -44,8 +44,8 @@ def times(*seconds: float, limit: int = 512) -> RunTimes:
     return made
 
 
-def known(made: RunTimes, name: str = "job-train", limit: float | None = None) -> RunEstimate:
-    found = made.estimate(run_kind("ns/q", "Job", name), limit)
+def known(run_times: RunTimes, name: str = "job-train", limit: float | None = None) -> RunEstimate:
+    found = run_times.estimate(run_kind("ns/q", "Job", name), limit)
     assert found is not None
     return found
 

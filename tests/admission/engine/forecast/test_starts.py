@@ -37,15 +37,15 @@ def estimates(seconds: dict[str, float]) -> RunTimes:
     return made
 
 
-def told(made: World, times: RunTimes, calibrations: Calibrations = CERTAIN) -> dict[str, StartForecast]:
+def told(scene: World, times: RunTimes, calibrations: Calibrations = CERTAIN) -> dict[str, StartForecast]:
     def estimate(job: Workload) -> RunEstimate | None:
         return times.estimate(run_kind("ns/q", "Job", job.key), job.time_limit)
 
-    return forecast(inputs_of(made.ledger, made.queues, NOW, estimate), calibrations)
+    return forecast(inputs_of(scene.ledger, scene.queues, NOW, estimate), calibrations)
 
 
-def intervals(made: World, known: RunTimes) -> dict[str, tuple[float | None, float | None]]:
-    found = told(made, known)
+def intervals(scene: World, run_times: RunTimes) -> dict[str, tuple[float | None, float | None]]:
+    found = told(scene, run_times)
     return {key: (_seconds(one.earliest), _seconds(one.latest)) for key, one in found.items()}
 
 

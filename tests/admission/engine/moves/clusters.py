@@ -70,29 +70,29 @@ def cluster(
     return ledger
 
 
-def run(ledger: Ledger, key: str, one: Running) -> None:
+def run(ledger: Ledger, key: str, running: Running) -> None:
     """Admits a workload and binds its pods."""
-    count, start = sum(one.hosts.values()), NOW - one.ran
-    pod_set = PodSet("main", count, {"cpu": one.cpus * CPU}, topology=one.topology)
-    assignment = Assignment((HOST,), tuple(DomainCount((name,), n) for name, n in sorted(one.hosts.items())))
-    got = PodSetAdmission("main", {"cpu": "tas"}, {"cpu": count * one.cpus * CPU}, count, assignment)
+    count, start = sum(running.hosts.values()), NOW - running.ran
+    pod_set = PodSet("main", count, {"cpu": running.cpus * CPU}, topology=running.topology)
+    assignment = Assignment((HOST,), tuple(DomainCount((name,), n) for name, n in sorted(running.hosts.items())))
+    got = PodSetAdmission("main", {"cpu": "tas"}, {"cpu": count * running.cpus * CPU}, count, assignment)
     workload = Workload(
         key,
         f"uid-{key}",
         "ns/lq",
-        one.queue,
+        running.queue,
         (pod_set,),
         reserved=start,
         admitted=start,
-        evicted=one.evicted,
-        moves=one.moves,
-        priority=one.priority,
-        admission=Admission(one.queue, (got,)),
+        evicted=running.evicted,
+        moves=running.moves,
+        priority=running.priority,
+        admission=Admission(running.queue, (got,)),
     )
     ledger.apply(workload)
-    for name, pods in sorted(one.hosts.items()):
+    for name, pods in sorted(running.hosts.items()):
         for pod in range(pods):
-            ledger.apply(BoundPod(f"{key}-{name}-{pod}", name, {"cpu": one.cpus * CPU}, key, "main"))
+            ledger.apply(BoundPod(f"{key}-{name}-{pod}", name, {"cpu": running.cpus * CPU}, key, "main"))
 
 
 def gang(pods: int = 2, cpus: int = 4, topology: TopologyRequest = ONE_RACK, to: str = "q") -> Workload:

@@ -38,11 +38,11 @@ def urgent(pods: int = 2, each: int = 4) -> Workload:
     return replace(gang(pods, each), priority=10)
 
 
-def leave(found: MovePlan | NoPlan) -> tuple[dict[str, dict[str, int]], list[str]]:
+def leave(move_plan: MovePlan | NoPlan) -> tuple[dict[str, dict[str, int]], list[str]]:
     """Where the movers go, and which are evicted; fails if there is no plan."""
-    assert isinstance(found, MovePlan), found
-    moved = {move.workload: hosts_of(move.after) for move in found.moves}
-    return moved, [one.victim.workload for one in found.evictions]
+    assert isinstance(move_plan, MovePlan), move_plan
+    moved = {move.workload: hosts_of(move.after) for move in move_plan.moves}
+    return moved, [one.victim.workload for one in move_plan.evictions]
 
 
 @pytest.mark.parametrize(

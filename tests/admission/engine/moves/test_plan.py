@@ -19,10 +19,10 @@ TWO: Mapping[str, Running] = {"a": Running({"h0": 1}), "b": Running({"h2": 1}, r
 """One small workload in each of two racks; `b` has less to lose."""
 
 
-def moved(found: MovePlan | NoPlan) -> dict[str, dict[str, int]]:
+def moved(move_plan: MovePlan | NoPlan) -> dict[str, dict[str, int]]:
     """The pods by host that each mover gets; fails if there is no plan."""
-    assert isinstance(found, MovePlan), found
-    return {move.workload: hosts_of(move.after) for move in found.moves}
+    assert isinstance(move_plan, MovePlan), move_plan
+    return {move.workload: hosts_of(move.after) for move in move_plan.moves}
 
 
 def test_the_cheaper_blocker_moves_to_what_is_free() -> None:
@@ -123,9 +123,9 @@ def test_terms_of_the_workload_come_before_those_of_its_queue(
     assert isinstance(found, MovePlan) == moves
 
 
-def reason(found: MovePlan | NoPlan) -> NoPlanReason | None:
+def reason(move_plan: MovePlan | NoPlan) -> NoPlanReason | None:
     """Why there is no plan."""
-    return found.reason if isinstance(found, NoPlan) else None
+    return move_plan.reason if isinstance(move_plan, NoPlan) else None
 
 
 FULL = {f"w{index}": Running({f"h{index}": 4}) for index in range(4)}

@@ -22,13 +22,13 @@ from tests.budgets import examples
 TWO = {"a": Running({"h0": 2}), "b": Running({"h1": 2}), "far": Running({"h2": 4}, moves=NO_TERMS)}
 
 
-def _interrupted(ledger: Ledger, made: MovePlan, count: int) -> list[str]:
+def _interrupted(ledger: Ledger, move_plan: MovePlan, count: int) -> list[str]:
     """The first moves are written; returns these movers."""
-    for move in made.moves[:count]:
+    for move in move_plan.moves[:count]:
         mover = ledger.workload(move.workload)
         assert mover is not None
         ledger.apply(replace(mover, admission=move.after, moves=replace(mover.moves, moving=True)))
-    return [move.workload for move in made.moves[:count]]
+    return [move.workload for move in move_plan.moves[:count]]
 
 
 def test_the_second_of_two_moves_is_made_and_the_place_is_held() -> None:

@@ -31,9 +31,9 @@ drawn_workloads = st.lists(
     min_size=2,
     max_size=8,
 ).map(
-    lambda given: [
+    lambda value: [
         replace(workload(f"w{n}", priority=priority, queued=float(queued)), uid=uid)
-        for n, (priority, queued, uid) in enumerate(given)
+        for n, (priority, queued, uid) in enumerate(value)
     ]
 )
 
@@ -109,7 +109,7 @@ def test_the_order_does_not_depend_on_the_order_of_arrival_of_events(drawn: list
     book, heads = ledger(), nominated(drawn)
     mixed = list(heads)
     random.shuffle(mixed)
-    for by in (classical, lambda found: fair(found, book)):
+    for by in (classical, lambda expected: fair(expected, book)):
         line = [each.workload.key for each in by(heads)]
         assert [each.workload.key for each in by(mixed)] == line
         assert sorted(line) == sorted(each.workload.key for each in heads)

@@ -46,8 +46,8 @@ def started(cluster: World) -> list[str]:
     return [decision.workload for decision in cluster.cycle().decisions if isinstance(decision, Admit)]
 
 
-def finish(made: World, key: str) -> None:
-    made.apply(ObjectRemoved(RemovedKind.WORKLOAD, key))
+def finish(scene: World, key: str) -> None:
+    scene.apply(ObjectRemoved(RemovedKind.WORKLOAD, key))
 
 
 @pytest.mark.parametrize("strategy", [BEST, STRICT])
@@ -175,13 +175,13 @@ def test_heads_come_in_the_order_of_positions(drawn: list[tuple[int, int, int]],
 
 @settings(max_examples=examples(5), deadline=None)
 @given(st.integers(1, 4), st.integers(1, 4), st.integers(1, 3))
-def test_with_equal_demand_usage_converges_to_the_weights(one: int, other: int, size: int) -> None:
+def test_with_equal_demand_usage_converges_to_the_weights(first: int, second: int, size: int) -> None:
     """Both LocalQueues always have work; jobs of an hour on few cores are handed out by usage."""
     cores = 4
     made = world(flavor(), shared(cores), rules=UsageRules(half_life=24 * HOUR, interval=HOUR))
     past, held, sizes = made.queues.past, {"ns/a": 0.0, "ns/b": 0.0}, {"ns/a": 1, "ns/b": size}
-    past.set_weight("ns/a", float(one))
-    past.set_weight("ns/b", float(other))
+    past.set_weight("ns/a", float(first))
+    past.set_weight("ns/b", float(second))
     number = 0
     for hour in range(160):
         made.now = hour * HOUR
@@ -201,7 +201,7 @@ def test_with_equal_demand_usage_converges_to_the_weights(one: int, other: int, 
         for waits in list(made.queues.workloads()):
             finish(made, waits.key)
     share = held["ns/a"] / (held["ns/a"] + held["ns/b"])
-    assert share == pytest.approx(one / (one + other), abs=0.08)
+    assert share == pytest.approx(first / (first + second), abs=0.08)
 
 
 def test_a_snapshot_decides_alike_and_is_reproduced() -> None:

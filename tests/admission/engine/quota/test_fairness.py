@@ -42,8 +42,8 @@ def queue(
     return ClusterQueue(name, (group({"f": {"cpu": cpu, "gpu": gpu}}),), cohort, weight_milli=weight)
 
 
-def node(made: QuotaTree, name: str) -> QuotaNode:
-    found = made.node(name)
+def node(quota_tree: QuotaTree, name: str) -> QuotaNode:
+    found = quota_tree.node(name)
     assert found is not None
     return found
 

@@ -162,16 +162,16 @@ def test_its_user_stays_on_the_nodes_that_are_charged() -> None:
 
 
 @pytest.mark.parametrize(
-    "one",
+    "original",
     [
         pytest.param(replace(user("other/a"), reservation="run"), id="of-another-namespace"),
         pytest.param(replace(user("team/a"), reservation=""), id="names-none"),
         pytest.param(replace(user("team/a"), cluster_queue="other", queue="ns/other"), id="of-another-queue"),
     ],
 )
-def test_nobody_else_draws_on_it(one: Workload) -> None:
-    here = Cluster(RUN, queue("other", tas=0), one, quota=8)
-    assert "starts" not in here.decided()[one.key]
+def test_nobody_else_draws_on_it(original: Workload) -> None:
+    here = Cluster(RUN, queue("other", tas=0), original, quota=8)
+    assert "starts" not in here.decided()[original.key]
 
 
 def test_a_victim_that_draws_on_it_frees_no_quota_for_others() -> None:

@@ -64,9 +64,9 @@ def spots(assignment: Assignment) -> list[str]:
     return [domain.values[-1] for domain in assignment.domains for _ in range(domain.count)]
 
 
-def workload(key: str, requested: PlacementRequest, found: Assignment) -> Workload:
+def workload(key: str, requested: PlacementRequest, assignment: Assignment) -> Workload:
     got = PodSetAdmission(
-        requested.pod_set.name, {"cpu": FLAVOR}, {"cpu": 1000 * requested.count}, requested.count, found
+        requested.pod_set.name, {"cpu": FLAVOR}, {"cpu": 1000 * requested.count}, requested.count, assignment
     )
     return Workload(key, key, "ns/lq", "cq", (requested.pod_set,), admission=Admission("cq", (got,)))
 

@@ -125,8 +125,8 @@ def test_a_port_at_one_address_leaves_the_others_as_in_kube_scheduler(
         assert {domain.values[-1] for domain in found.domains} == free
 
 
-def meet(one: str, other: str) -> bool:
-    return one == other or not {"", "0.0.0.0"}.isdisjoint({one, other})
+def meet(first: str, second: str) -> bool:
+    return first == second or not {"", "0.0.0.0"}.isdisjoint({first, second})
 
 
 def test_thousands_of_different_ports_are_bounded_and_never_charged_twice() -> None:
@@ -154,7 +154,7 @@ def test_terms_beyond_those_that_are_counted_refuse_no_node() -> None:
 
 
 @pytest.mark.parametrize(
-    ("spec", "found"),
+    ("spec", "expected"),
     [
         pytest.param(PodSpec(containers=(Container(ports=(Port(8080, 80),)),)), ["TCP/8080"], id="host port"),
         pytest.param(addressed("10.0.0.1"), ["TCP/8080", "TCP/8080 10.0.0.1"], id="at one address"),
@@ -179,5 +179,5 @@ def test_terms_beyond_those_that_are_counted_refuse_no_node() -> None:
         pytest.param(PodSpec(containers=(Container(ports=(Port(99999), Port(1, 1, "x"))),)), [], id="no ports"),
     ],
 )
-def test_host_ports_of_a_pod(spec: PodSpec, found: list[str]) -> None:
-    assert [name.removeprefix(HOST_PORT).removeprefix(HOST_ADDRESS) for name in host_ports(spec)] == found
+def test_host_ports_of_a_pod(spec: PodSpec, expected: list[str]) -> None:
+    assert [name.removeprefix(HOST_PORT).removeprefix(HOST_ADDRESS) for name in host_ports(spec)] == expected

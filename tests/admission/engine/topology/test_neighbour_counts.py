@@ -210,12 +210,12 @@ def test_pods_that_are_counted_in_steps_are_those_that_are_there(steps: list[tup
     assert "being counted" not in shown(made.placement.place([requested]), "main")
 
 
-def admit(made: Ledger, key: str, pod: OnePod, on: int) -> None:
+def admit(books: Ledger, key: str, pod: OnePod, on: int) -> None:
     """Admits two pods on a node, unless the workload is admitted."""
-    if key not in made.admissions:
+    if key not in books.admissions:
         asked = request(pod, 2, TopologyRequest(unconstrained=True))
         taken = workload(key, asked, Assignment((HOSTNAME_LABEL,), (DomainCount((f"n{on}",), 2),)))
-        made.charge(taken, taken.admission)  # type: ignore[arg-type]
+        books.charge(taken, taken.admission)  # type: ignore[arg-type]
 
 
 def test_no_step_of_the_first_count_takes_more_than_some_nodes_or_pods() -> None:

@@ -74,18 +74,18 @@ class Groups(GangCluster):
             self.charge(of, found.assignments)
         return found.assignments if found.fits else None
 
-    def charge(self, of: Group, found: Found) -> None:
+    def charge(self, of: Group, expected: Found) -> None:
         parts = tuple(
             model.PodSetAdmission(name, {"cpu": FLAVOR}, {"cpu": 1}, of.parts[name][1], assignment)
-            for name, assignment in found.items()
+            for name, assignment in expected.items()
         )
         self.ledger.charge(of.workload(), model.Admission("cq", parts))
 
-    def bound(self, of: Group, found: Found) -> list[str]:
+    def bound(self, of: Group, expected: Found) -> list[str]:
         """Binds the pods in any order; returns those that no node takes."""
         waiting = [
             (name, dict(zip(assignment.levels, domain.values, strict=True)))
-            for name, assignment in found.items()
+            for name, assignment in expected.items()
             for domain in assignment.domains
             for _ in range(domain.count)
         ]
@@ -213,14 +213,14 @@ def test_a_pod_with_terms_elsewhere_changes_the_hosts_that_are_named_and_no_outc
     assert named > SEEDS
 
 
-def _counts(found: Assignment) -> Counter[str]:
-    return Counter({domain.values[-1]: domain.count for domain in found.domains})
+def _counts(assignment: Assignment) -> Counter[str]:
+    return Counter({domain.values[-1]: domain.count for domain in assignment.domains})
 
 
-def _hosts(found: Found) -> set[str]:
-    return {host for each in found.values() for host in _counts(each)}
+def _hosts(expected: Found) -> set[str]:
+    return {host for each in expected.values() for host in _counts(each)}
 
 
-def _rack(found: Found) -> Any:
-    [rack] = {domain.values[:2] for each in found.values() for domain in each.domains}
+def _rack(expected: Found) -> Any:
+    [rack] = {domain.values[:2] for each in expected.values() for domain in each.domains}
     return rack
