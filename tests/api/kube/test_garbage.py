@@ -9,7 +9,7 @@ import pytest
 
 _COMMON = """
 import gc, time, weakref
-from api.kube import garbage
+from api.process import garbage
 
 class Node:
     def __init__(self): self.other, self.load = None, [[] for _ in range(10)]

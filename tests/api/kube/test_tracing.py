@@ -97,7 +97,7 @@ def test_a_collector_that_never_answers_holds_nothing_up() -> None:
     """The process goes on, and ends a second after it is told to."""
     program = (
         "import asyncio, sys, time\n"
-        "from api.kube import tracing\n"
+        "from api.process import tracing\n"
         "from api.kube.settings import TracingSettings\n"
         "from api.meta import ObjectMeta\n"
         "async def run():\n"
@@ -131,7 +131,7 @@ async def test_spans_arrive_while_the_process_runs(traces: Collector) -> None:
 def test_without_an_endpoint_nothing_is_loaded() -> None:
     program = (
         "import asyncio, sys, admission.app, admission.webhook.app, ungater.app\n"
-        "from api.kube import tracing\n"
+        "from api.process import tracing\n"
         "from api.kube.settings import TracingSettings\n"
         "async def run():\n"
         "    async with tracing.exporting(TracingSettings(), 'test'):\n"
