@@ -25,9 +25,9 @@ _MODULES = (
     "admission/cli/test_endings.py",
     "admission/controllers/jobs/test_controller.py",
     "admission/controllers/sakkara/test_output_controller.py",
-    "admission/controllers/test_explainer.py",
+    "admission/controllers/report/test_explainer.py",
     "admission/controllers/test_job_kinds.py",
-    "admission/controllers/test_wait_reasons.py",
+    "admission/controllers/report/test_wait_reasons.py",
     "api/kube/test_process.py",
 )
 STAGES: Final = tuple(HERE / name for name in (*_FOLDERS, *_MODULES))

@@ -7,7 +7,7 @@ import pytest
 from tests.dealing import LONGEST, SHARING, STAGES, next_scope
 
 UNIT = "tests/api/test_meta.py"
-OTHER = "tests/api/test_cel.py"
+OTHER = "tests/api/cel/test_cel.py"
 LONG = "tests/scenarios/test_faults.py"
 SHORT = "tests/scenarios/test_shaping.py"
 SHARED = ["s@test_edges", "s@test_grove", "s@test_migration"]

@@ -31,6 +31,7 @@ from api.pod.pods import Node, Pod
 from api.process.unsupported_keys import answer_for
 from api.queues import WorkloadPriorityClass
 from api.workloads import Workload
+from tests.admission.controllers.decide.test_scheduler import deciding
 from tests.admission.controllers.full_node import FullNode
 from tests.admission.controllers.jobs.planned import (
     AROUND,
@@ -41,7 +42,6 @@ from tests.admission.controllers.jobs.planned import (
     admitted,
     waiting_job,
 )
-from tests.admission.controllers.test_scheduler import deciding
 from tests.admission.integrations.samples import batch_job, merged, sample
 from tests.builders import pod, workload
 from ungater.gate_controller import Ungater
@@ -78,7 +78,7 @@ HELD_BY = {
     "what is written into a TrainJob": "tests/admission/integrations/test_kind_functions.py::"
     "test_a_start_of_a_train_job_keeps_the_tolerations_that_its_pods_have",
     "memory of a SparkApplication": f"{HERE}::test_memory_of_spark_in_units_of_kubernetes_is_refused",
-    "a Workload slice without owner": "tests/admission/controllers/test_slices.py::test_what_may_replace_what",
+    "a Workload slice without owner": "tests/admission/controllers/watch/test_slices.py::test_what_may_replace_what",
     "a Workload that reserved quota without": f"{HERE}::test_a_workload_with_quota_and_without_a_class_keeps_its_priority",
     "events about a preemption": "tests/scenarios/test_preemption.py::test_quota_that_was_lent_is_taken_back",
     "`kueue_admission_attempts_total`": f"{HERE}::test_a_cycle_that_admits_two_workloads_is_one_attempt",

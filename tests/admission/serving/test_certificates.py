@@ -27,7 +27,7 @@ from api.errors import Conflict
 from api.kube.client import Kube
 from api.kube.resources import MUTATING_WEBHOOKS, NAMESPACES, SECRETS, VALIDATING_WEBHOOKS, Resource
 from api.kube.settings import ClientSettings
-from tests.admission.webhook.test_server import HOST, asked
+from tests.admission.webhook.server.test_server import HOST, asked
 from tests.budgets import quick
 
 LIFE = Lifetimes(certificate=3600.0, renew_before=600.0, settle=30.0)

@@ -1,0 +1,1 @@
+"""Failed nodes and spare hosts."""

@@ -1,0 +1,1 @@
+"""A Workload's conditions and its next step."""

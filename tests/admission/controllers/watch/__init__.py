@@ -1,0 +1,1 @@
+"""From the cluster to the engine."""

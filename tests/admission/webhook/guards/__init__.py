@@ -1,0 +1,1 @@
+"""What nobody may change who did not write it."""

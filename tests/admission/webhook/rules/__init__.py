@@ -1,0 +1,1 @@
+"""What all rules of the webhook share."""

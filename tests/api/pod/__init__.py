@@ -1,0 +1,1 @@
+"""Pods and nodes, as they are read."""

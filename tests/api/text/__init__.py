@@ -1,0 +1,1 @@
+"""Small languages and bounds of text."""
