@@ -36,8 +36,8 @@ from admission.controllers.pods.gangs.gang import (
     shortage,
     stopped,
 )
-from admission.controllers.pods.gangs.gang_limit import BindLimit
 from admission.controllers.pods.gangs.sakkara_unit import ExactUnit, unit_of
+from admission.controllers.pods.gangs.schedule_timeout import BindLimit
 from admission.controllers.pods.gangs.unbindable import LOOK_AGAIN, held_members, looks_again, short_of_members
 from admission.controllers.pods.pod_plan import RULES, plan
 from admission.controllers.pods.replacements import with_shortage

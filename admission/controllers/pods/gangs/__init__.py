@@ -1,7 +1,7 @@
 """Gangs of all dialects: their terms, events, PodGroups and groups.
 
 gang               the terms of a gang
-gang_limit         its time limit
+schedule_timeout   the time in which its minimum must be bound
 gang_groups        gangs that start together
 gang_events        events on waiting members
 unbindable         what keeps a member from being bound
