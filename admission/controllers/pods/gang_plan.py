@@ -5,7 +5,7 @@
                                     with as many of them as there is room for, at least the minimum
     the gang has quota           -> as for pod groups; later pods join one by one, each with its own Workload
     too few are bound in time    -> the Workload is evicted, its quota is released, and the gang tries again later
-    the minimum was bound        -> a condition records it and no time limit applies any more: when a member is lost, the
+    the minimum was bound        -> a condition records it and no timeout applies any more: when a member is lost, the
                                     others keep running, and the member's place is kept for its replacement
     the gang ended, pods come    -> they join, or form a new gang, depending on the match policy
 
@@ -37,7 +37,7 @@ from admission.controllers.pods.gangs.gang import (
     stopped,
 )
 from admission.controllers.pods.gangs.sakkara_unit import ExactUnit, unit_of
-from admission.controllers.pods.gangs.schedule_timeout import BindLimit
+from admission.controllers.pods.gangs.schedule_timeout import ScheduleTimeout
 from admission.controllers.pods.gangs.unbindable import LOOK_AGAIN, held_members, looks_again, short_of_members
 from admission.controllers.pods.pod_plan import RULES, plan
 from admission.controllers.pods.replacements import with_shortage
@@ -243,10 +243,11 @@ class _Gang:
             return over
         if taking := self._replace_members(workload, split.kept):
             return taking
-        unit, limit = self._unit.only(members), BindLimit(self._terms, self._unit.pods, self._late_joiners, self._now)
-        if (whole := limit.bound_whole(workload, unit, split)) is not None:
+        unit = self._unit.only(members)
+        timeout = ScheduleTimeout(self._terms, self._unit.pods, self._late_joiners, self._now)
+        if (whole := timeout.bound_whole(workload, unit, split)) is not None:
             return whole
-        if (overdue := limit.overdue(workload, unit)) is not None:
+        if (overdue := timeout.overdue(workload, unit)) is not None:
             return overdue
         # Deleted members no longer count and may go at once, except the last one.
         gone = [pod for pod in members if pod.deleted and not pod.running and not pod.succeeded]
@@ -256,7 +257,7 @@ class _Gang:
         result = PodGroupPlan(tuple(ReleasePod(pod) for pod in held))
         if members:
             result = result.followed(plan(unit, [workload], self._context, self._now))
-        left = limit.time_left(workload, unit)
+        left = timeout.time_left(workload, unit)
         result = replace(result, again_in=_earlier(result.again_in, left))
         if not is_true(workload.status.conditions, names.ADMITTED) or is_true(
             workload.status.conditions, names.EVICTED

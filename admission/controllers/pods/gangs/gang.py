@@ -28,8 +28,8 @@ from api.workloads import PodSet, RequeueState
 
 BACKOFF: Final = RequeueBackoff(base=10.0, longest=600.0)
 """The backoff of a gang whose pods were not bound in time."""
-DEFAULT_TIMEOUT: Final = 10.0
-"""Seconds for a gang to be bound, if it names neither a time limit nor a queue."""
+DEFAULT_SCHEDULE_TIMEOUT: Final = 10.0
+"""Seconds for a gang to be bound, if it names neither a schedule timeout nor a queue."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +49,8 @@ class ExactGang:
 class GangTerms:
     """The terms of a gang.
 
-    `minimum` is None if nothing states it; `lacking` then describes what is missing, if not a PodGroup. `timeout` is in
-    seconds from the removal of the gates, None for no limit. `uid` and `since` (epoch seconds) order gangs in their queue.
+    `minimum` is None if nothing states it; `lacking` then describes what is missing, if not a PodGroup. `schedule_timeout`
+    is in seconds from the removal of the gates, None for none. `uid` and `since` (epoch seconds) order gangs in their queue.
     `placement` holds the PodGroup's placement annotations; `profile`, the placement profile that it names. `exact` is set for
     a group with an exact number of pods. `stops` counts how often too few pods were bound in time, and holds the end of the
     backoff.
@@ -60,7 +60,7 @@ class GangTerms:
     minimum: int | None
     policy: MatchPolicy = MatchPolicy.WAITING_AND_RUNNING
     groups: tuple[str, ...] = ()
-    timeout: float | None = None
+    schedule_timeout: float | None = None
     uid: str = ""
     since: float = 0.0
     placement: Mapping[str, str] = field(default_factory=dict)
@@ -131,7 +131,7 @@ def terms_of(pods: Sequence[QueuedPod], pod_group: PodGroup | None) -> GangTerms
         minimum=minimum,
         policy=policy,
         groups=groups,
-        timeout=_timeout(first, pod_group),
+        schedule_timeout=_schedule_timeout(first, pod_group),
         # Do not use the uid of a PodGroup that Stowage created: it adds no information, and the change from the key to the uid
         # would update every waiting Workload.
         uid=key if pod_group is None or _is_made(pod_group) else pod_group.metadata.uid or key,
@@ -151,12 +151,12 @@ def _check_likeness(name: str, gangs: Sequence[tuple[QueuedPod, PodGang]]) -> No
             raise UnlikePods(f"{part} of the gang", given, "the same in all pods", name)
 
 
-def _timeout(pod: QueuedPod, pod_group: PodGroup | None) -> float | None:
+def _schedule_timeout(pod: QueuedPod, pod_group: PodGroup | None) -> float | None:
     if pod_group is not None and pod_group.spec.schedule_timeout_seconds is not None:
         return float(pod_group.spec.schedule_timeout_seconds)
     if pod.labels.get(names.QUEUE_NAME_LABEL, names.GANG_QUEUE) != names.GANG_QUEUE:
         return None
-    return DEFAULT_TIMEOUT if pod_group is None or _is_made(pod_group) else None
+    return DEFAULT_SCHEDULE_TIMEOUT if pod_group is None or _is_made(pod_group) else None
 
 
 def _is_made(pod_group: PodGroup) -> bool:

@@ -2,7 +2,7 @@
 
 A gang is a Sakkara group if its pods carry the group label, or if they name a PodGroup and a ConfigMap describes a group of
 that name: the ConfigMap wins. A PodGroup instead of a ConfigMap gives the size by minMember, and every level packs. A
-ConfigMap sets no time limit and names no gang group.
+ConfigMap sets no schedule timeout and names no gang group.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def as_described(
         return terms
     if described is None:
         return _of_pod_group(terms, pod_group)
-    terms = replace(terms, groups=(), uid=described.uid or terms.uid, timeout=None)
+    terms = replace(terms, groups=(), uid=described.uid or terms.uid, schedule_timeout=None)
     group = described.read.group
     if group is None:
         faults = "; ".join(map(str, described.read.faults))

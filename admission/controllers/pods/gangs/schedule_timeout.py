@@ -1,6 +1,6 @@
-"""The time limit of a gang: its minimum of pods must be bound in time after the admission, or the gang is evicted. Pure.
+"""The schedule timeout of a gang: its minimum of pods must be bound in time after the admission, or it is evicted. Pure.
 
-Once the minimum was bound, the condition GangBound records it, and no limit applies any more.
+Once the minimum was bound, the condition GangBound records it, and no timeout applies any more.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from api.meta import find_condition, is_true, parse_time, rfc3339
 from api.workloads import RequeueState, Workload
 
 GATES_A_SECOND: Final = 100
-"""Assumed rate at which gates are removed: a large gang's time limit runs from its last gate."""
+"""Assumed rate at which gates are removed: a large gang's timeout runs from its last gate."""
 
 
-class BindLimit:
-    """The limit of one gang at `now` (epoch seconds).
+class ScheduleTimeout:
+    """The schedule timeout of one gang at `now` (epoch seconds).
 
     `pods` are all its pods, `late_joiners` its late joiners that have a Workload; the methods' `unit` has the members alone.
     """
@@ -35,9 +35,9 @@ class BindLimit:
         self._terms, self._pods, self._late_joiners, self._now = terms, pods, late_joiners, now
 
     def _deadline(self, workload: Workload, unit: GangUnit) -> float | None:
-        """Returns the deadline for binding the minimum, in epoch seconds, or None for no limit."""
+        """Returns the deadline for binding the minimum, in epoch seconds, or None without a timeout."""
         state = workload.status.conditions
-        if self._terms.timeout is None or not is_true(state, names.ADMITTED) or is_true(state, names.EVICTED):
+        if self._terms.schedule_timeout is None or not is_true(state, names.ADMITTED) or is_true(state, names.EVICTED):
             return None
         if is_true(state, names.GANG_BOUND):
             return None
@@ -47,14 +47,14 @@ class BindLimit:
         moments = [(parse_time(begun.last_transition_time if begun else None) or self._now) + opened]
         if lacking is not None and lacking.status == "True":
             moments.append(parse_time(lacking.last_transition_time) or 0.0)
-        return max(moments) + self._terms.timeout
+        return max(moments) + self._terms.schedule_timeout
 
     def _count_bound(self) -> int:
         """Counts bound or succeeded pods, including late joiners."""
         return sum(pod.succeeded or (pod.running and not pod.deleted) for pod in self._pods)
 
     def time_left(self, workload: Workload, unit: GangUnit) -> float | None:
-        """Returns the seconds until the deadline, or None if no limit applies."""
+        """Returns the seconds until the deadline, or None if no timeout applies."""
         deadline = self._deadline(workload, unit)
         if deadline is None or self._count_bound() >= unit.minimum:
             return None
@@ -85,7 +85,7 @@ class BindLimit:
         times = max(before, stopped(self._terms, self._now)[0]) + 1
         again = self._now + BACKOFF.wait(times, workload.metadata.uid)
         status = status.model_copy(update={"requeue_state": RequeueState(count=times, requeue_at=rfc3339(again + 1))})
-        text = f"{self._count_bound()} of {unit.minimum} pods were bound within {self._terms.timeout:g}s"
+        text = f"{self._count_bound()} of {unit.minimum} pods were bound within {self._terms.schedule_timeout:g}s"
         eviction = Eviction(names.EvictedReason.GANG_TIMEOUT, text)
         status = evicted(status, eviction, self._now, workload.metadata.generation)
         # A controller that was suspended may not have read yet that the pods were bound in time.

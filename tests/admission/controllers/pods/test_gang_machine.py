@@ -14,7 +14,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from admission.controllers.pods.gangs.gang import BACKOFF, DEFAULT_TIMEOUT, GangTerms, stopped
+from admission.controllers.pods.gangs.gang import BACKOFF, DEFAULT_SCHEDULE_TIMEOUT, GangTerms, stopped
 from admission.integrations.pods.gang import MatchPolicy, PodGang
 from api.groups import PodGroup
 from api.meta import find_condition, is_true, parse_time
@@ -52,7 +52,7 @@ class GangMachine(RuleBasedStateMachine):
 
     def group(self, name: str, minimum: int) -> None:
         meta = {"name": name, "namespace": "ns", "uid": f"group-{name}", "labels": {GANG_MADE: "true"}}
-        timeout = int(DEFAULT_TIMEOUT)
+        timeout = int(DEFAULT_SCHEDULE_TIMEOUT)
         self.world.groups[name] = PodGroup.from_wire(
             {"metadata": meta, "spec": {"minMember": minimum, "scheduleTimeoutSeconds": timeout}}
         )
@@ -169,7 +169,9 @@ class GangMachine(RuleBasedStateMachine):
                 self.below.pop(gang, None)
                 continue
             since = self.below.setdefault(gang, self.world.now)
-            assert self.world.now - since <= DEFAULT_TIMEOUT + 1, f"{gang} runs below its minimum: {self.world.story()}"
+            assert self.world.now - since <= DEFAULT_SCHEDULE_TIMEOUT + 1, (
+                f"{gang} runs below its minimum: {self.world.story()}"
+            )
 
     @invariant()
     def nobody_holds_what_he_cannot_use(self) -> None:

@@ -469,7 +469,7 @@ def test_a_pod_group_goes_before_what_the_pods_say() -> None:
     told = PodGroup.from_wire({"metadata": meta, "spec": {"minMember": 2, "scheduleTimeoutSeconds": 60}})
     terms = terms_of(list(world.pods.values()), told)
     assert (terms.minimum, terms.groups, terms.policy) == (2, BOTH, MatchPolicy.ONLY_WAITING)
-    assert (terms.timeout, terms.uid, terms.since) == (60.0, "g", world.now)
+    assert (terms.schedule_timeout, terms.uid, terms.since) == (60.0, "g", world.now)
 
 
 def test_a_pod_group_made_of_labels_changes_nothing_for_a_gang_that_waits() -> None:
