@@ -19,7 +19,7 @@ from admission.engine.preemption.candidates import (
     find,
     within_nominal,
 )
-from admission.engine.preemption.removal import PreemptionTarget, TrialRemoval, gains_of
+from admission.engine.preemption.removal import PreemptionTarget, TrialRemoval, gains_of, quota_fits_without
 from admission.engine.quota.cohorts import admitted
 from admission.engine.topology.eviction_gains import EvictionGains
 
@@ -79,10 +79,9 @@ def quota_might_do(ledger: Ledger, context: PreemptionContext, candidates: Candi
 
 
 def _quota_without(ledger: Ledger, context: PreemptionContext, ordered: Sequence[Candidate], borrowing: bool) -> bool:
-    with TrialRemoval(ledger, context, None, borrowing=borrowing) as removal:
-        without = PreemptionVariant.RECLAIM_WITHOUT_BORROWING
-        removal.remove_all([c for c in ordered if not (borrowing and c.variant is without)])
-        return removal.quota_fits()
+    without = PreemptionVariant.RECLAIM_WITHOUT_BORROWING
+    removed = [c for c in ordered if not (borrowing and c.variant is without)]
+    return quota_fits_without(ledger, context, removed, borrowing=borrowing)
 
 
 def _under_nominal(context: PreemptionContext) -> bool:

@@ -365,6 +365,20 @@ class TrialRemoval:
                 most[kind] = max(1, len(run) // 2)
 
 
+def quota_fits_without(
+    ledger: Ledger, context: PreemptionContext, candidates: Collection[Candidate], *, borrowing: bool
+) -> bool:
+    """Reports whether quota alone suffices once all these have left."""
+    removal, sums = TrialRemoval(ledger, context, None, borrowing=borrowing), totals(candidates)
+    for node, usage in sums.items():
+        _charge(node, usage, -1)
+    try:
+        return removal.quota_fits()
+    finally:
+        for node, usage in sums.items():
+            _charge(node, usage, +1)
+
+
 def gains_of(ledger: Ledger, context: PreemptionContext, candidates: Iterable[Candidate]) -> EvictionGains | None:
     """Returns what each candidate's eviction frees for the preemptor, or None without a topology request."""
     return ledger.placement.eviction_gains(context.requests, [c.key for c in candidates]) if context.requests else None
@@ -378,6 +392,8 @@ def _charge(node: QuotaNode, usage: Mapping[FlavorResource, int], sign: int) -> 
 
 def totals(candidates: Collection[Candidate]) -> dict[QuotaNode, dict[FlavorResource, int]]:
     """Returns what all these candidates use together, by queue. Most use the same as others (allocation/ranked.py)."""
+    if len(candidates) == 1:
+        return {one.node: dict(one.usage) for one in candidates}
     usages = list(map(_usage, candidates))
     amounts = dict(zip(map(id, usages), usages, strict=True))
     sums: dict[QuotaNode, dict[FlavorResource, int]] = {}

@@ -11,6 +11,7 @@ from itertools import chain
 
 import numpy as np
 
+from admission.engine.topology.count import sum_by
 from admission.engine.topology.eviction_takes import Takes, UnitsByRow
 from admission.engine.topology.tree.level import Ints
 
@@ -39,16 +40,15 @@ class EvictionOrder:
 
     def _that_suffice(self) -> dict[int, int]:
         usable = np.flatnonzero(self._slots >= 0)
-        holds = np.zeros(int(self._slots.max(initial=-1)) + 1, dtype=np.int64)
-        np.add.at(holds, self._slots[usable], self._units.fit_at_first[usable])
+        own, size = self._slots[usable], int(self._slots.max(initial=-1)) + 1
+        holds = sum_by(own, self._units.fit_at_first[usable], size)
         free = [column.copy() for column in self._units.free_at_first]
         for column, amounts in zip(free, self._amounts.T, strict=True):
             np.add.at(column, self._rows, amounts)
-        without = holds.copy()
-        rows = np.unique(self._rows)
+        rows = np.flatnonzero(np.bincount(self._rows, minlength=1))
         more = self._units.units([column[rows] for column in free], len(rows)) - self._units.fit_at_first[rows]
-        np.add.at(without, self._slots[rows], more)
-        slots = np.unique(self._slots[usable])
+        without = holds + sum_by(self._slots[rows], more, size)
+        slots = np.flatnonzero(np.bincount(own, minlength=size))
         return {slot: int(holds[slot]) for slot in slots[without[slots] >= self._want].tolist()}
 
     def enough_after(self, keys: Sequence[str]) -> dict[int, int]:

@@ -135,7 +135,7 @@ class Takes:
         """Counts what the workload and its bound pods use now."""
         taken = self._kept.get(key)
         allocation = self._allocations.by_workload[key]
-        surplus = self._allocations.pods_with_surplus(key)
+        surplus = self._allocations.has_surplus(key)
         if taken is None or taken.allocation is not allocation or surplus:
             rows = None if surplus else self._of_hosts(key)
             taken = RowsTaken(allocation, *self._by_domain(self._of_spots(key) if rows is None else rows))

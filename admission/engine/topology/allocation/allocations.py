@@ -210,6 +210,10 @@ class Allocations:
         """Returns the keys of the workload's bound pods with usage that its entries do not include, sorted."""
         return sorted(self._with_surplus.get(key, ()))
 
+    def has_surplus(self, key: str) -> bool:
+        """Reports whether `pods_with_surplus` has any."""
+        return key in self._with_surplus
+
     def set_pod(self, pod: BoundPod) -> None:
         """Records a bound pod, or its changed state, and charge it."""
         if self.pods.get(pod.key) == pod:

@@ -30,7 +30,7 @@ class AwayUsage:
         """Reports whether what the workload uses is all charged with its allocation, as a whole for each domain."""
         allocation = self._allocations.by_workload[key]
         by_node = self._read.get(key) is not allocation and allocation.by_node()
-        return not (by_node or self._capacity.placed.takes or self._allocations.pods_with_surplus(key))
+        return not (by_node or self._capacity.placed.takes or self._allocations.has_surplus(key))
 
     @contextmanager
     def freed(self, keys: Collection[str]) -> Iterator[None]:
