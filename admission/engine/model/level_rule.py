@@ -50,7 +50,7 @@ class LevelRule(LevelConstraint):
     exact: bool = False
     limit: int | None = None
 
-    @property
+    @cached_property
     def packs(self) -> bool:
         """Reports whether the rule prefers few units (pack)."""
         return self.spreading is Spreading.PACK and self.partitions is None
@@ -62,27 +62,27 @@ class LevelRule(LevelConstraint):
         some = (self.partitions, self.maximum, self.factor)
         return bounds or any(number is not None and number < 1 for number in some)
 
-    @property
+    @cached_property
     def even(self) -> bool:
         """Reports whether the shares of one parent may differ by at most one step."""
         return self.hard and not (self.packs and self.bounded)
 
-    @property
+    @cached_property
     def step(self) -> int:
         """The largest difference between shares of used units under a hard spread or partition: one pod, factor or slice."""
         return lcm(self.slices, self.factor or 1) if self.hard else self.slices
 
-    @property
+    @cached_property
     def stride(self) -> int:
         """The number that divides all shares if no pod is outside range and factor."""
         return lcm(self.slices, self.factor or 1)
 
-    @property
+    @cached_property
     def bounded(self) -> bool:
         """Reports whether the rule has a range or factor that a share can violate."""
         return self.minimum is not None or self.maximum is not None or self.factor is not None
 
-    @property
+    @cached_property
     def plain(self) -> bool:
         """Reports whether the rule permits every share: it is soft, without range, factor and slices."""
         return not self.hard and not self.bounded and self.slices == 1
@@ -129,11 +129,19 @@ class LevelRule(LevelConstraint):
         """The number of bits for all figures of the level."""
         return self.figure_bits + (4 * self.total).bit_length() + 1
 
+    @cached_property
+    def _prices(self) -> dict[int, int]:
+        return {}
+
     def price(self, share: int) -> int:
         """Returns the packed contribution of one used unit with this share to the level's figures."""
-        pairs = share * (share - 1) // 2
-        outside = self.outside(share) << self.figure_bits
-        return outside + (1 << self.low) - pairs if self.packs else outside + pairs
+        price = self._prices.get(share)
+        if price is None:
+            pairs = share * (share - 1) // 2
+            outside = self.outside(share) << self.figure_bits
+            price = outside + (1 << self.low) - pairs if self.packs else outside + pairs
+            self._prices[share] = price
+        return price
 
     def gap(self, used: int) -> int:
         """Returns by how many units `used` differs from the number of partitions; 0 without partitions."""

@@ -8,13 +8,18 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, lru_cache, reduce
+from operator import or_
+from typing import Final
 
 import numpy as np
 
 from admission.engine.model import LevelRule
 from admission.engine.topology.tree.level import Bools, Ints
 from admission.engine.topology.tree.tree import Tree
+
+_SMALL: Final = 1024
+"""The number of pods up to which shares are remembered: more would take much memory."""
 
 Families = tuple[tuple["DomainKind", int], ...]
 """The kinds of the children, those with most capacity first, each with the number of such children."""
@@ -56,7 +61,11 @@ class DomainKind:
         every = (1 << (self.cap + 1)) - (1 << self.kept)
         if not self.children or (self.rule.plain and all(child.whole for child, _ in self.children)):
             return every
-        return (self._evenly(self.rule) if self.rule.even else self._any_shares(self.rule)) & every
+        if self.kept:
+            return (self._kept_evenly() if self.rule.even else self._any_shares()) & every
+        options = tuple((self.options(child), many) for child, many in self.children)
+        shares = _remembered if self.cap <= _SMALL else _shares
+        return shares(self.rule, self.cap, options) & every
 
     def fits(self, share: int) -> bool:
         """Reports whether the kind can take the share."""
@@ -118,46 +127,73 @@ class DomainKind:
             either += many * (some | more)
         return low, high, either
 
-    def _evenly(self, rule: LevelRule) -> int:
-        shares = 1
-        if rule.packs:
-            for child in self._alone():
-                shares |= self.options(child)
-            return shares
-        steps = self.cap // rule.step
-        if self.kept:
-            return sum(1 << share for share in range(self.kept, self.cap + 1) if self.parts(share))
-        some, more, both = self._all_takers(steps)
-        for small in range(1, (steps // rule.partitions if rule.partitions else steps) + 1):
-            low, high, either = some[small], more[small], both[small]
-            top = min(either, steps // small)
-            for parts in range(1, top + 1) if rule.partitions is None else (rule.partitions,):
-                least, most = max(0, parts - low), min(parts, high)
-                if parts <= top and least <= most:
-                    shares |= _strided(most - least + 1, rule.step) << (parts * small + least) * rule.step
-        return shares
-
-    def _all_takers(self, steps: int) -> tuple[list[int], list[int], list[int]]:
-        """Returns three lists: the results of `_takers` for each number of steps."""
-        low, either = np.zeros(steps + 2, dtype=np.int64), np.zeros(steps + 2, dtype=np.int64)
-        for child, many in self.children:
-            can = _flags(self.options(child), (steps + 2) * self.rule.step)[:: self.rule.step]
-            low += many * can
-            either[:-1] += many * (can[:-1] | can[1:])
-        return low.tolist(), [*low[1:].tolist(), 0], either.tolist()
+    def _kept_evenly(self) -> int:
+        if self.rule.packs:
+            return reduce(or_, map(self.options, self._alone()), 1)
+        return sum(1 << share for share in range(self.kept, self.cap + 1) if self.parts(share))
 
     # ---- soft: any shares that the children can take
 
-    def _any_shares(self, rule: LevelRule) -> int:
+    def _any_shares(self) -> int:
         shares, every = 1, (1 << (self.cap + 1)) - 1
         for child, many in self.children:
-            options = self.options(child)
-            for _ in range(many):
-                more = (summed(shares, options) | (0 if child.kept else shares)) & every
-                if more == shares:
-                    break
-                shares = more
+            shares = _more(shares, self.options(child), many, every, keeps=bool(child.kept))
         return shares
+
+
+Options = tuple[tuple[int, int], ...]
+"""The shares above 0 that children of one kind may have, as bits, and the number of such children."""
+
+
+def _shares(rule: LevelRule, cap: int, options: Options) -> int:
+    """Returns the shares up to `cap` that children without kept pods can take together, as bits."""
+    if rule.even:
+        return _evenly(rule, cap, options)
+    shares, every = 1, (1 << (cap + 1)) - 1
+    for bits, many in options:
+        shares = _more(shares, bits, many, every, keeps=False)
+    return shares
+
+
+_remembered = lru_cache(maxsize=1024)(_shares)
+"""Most domains are as they were when the gang before was placed, and `_shares` depends on its arguments alone."""
+
+
+def _evenly(rule: LevelRule, cap: int, options: Options) -> int:
+    shares = 1
+    if rule.packs:
+        return reduce(or_, (bits for bits, _ in options), shares)
+    steps = cap // rule.step
+    some, more, both = _all_takers(rule, steps, options)
+    units = range(1, (steps // rule.partitions if rule.partitions else steps) + 1)
+    for small in units:
+        low, high, either = some[small], more[small], both[small]
+        top = min(either, steps // small)
+        for parts in range(1, top + 1) if rule.partitions is None else (rule.partitions,):
+            least, most = max(0, parts - low), min(parts, high)
+            if parts <= top and least <= most:
+                shares |= _strided(most - least + 1, rule.step) << (parts * small + least) * rule.step
+    return shares
+
+
+def _all_takers(rule: LevelRule, steps: int, options: Options) -> tuple[list[int], list[int], list[int]]:
+    """Returns three lists: for each number of steps, how many children can have it, one more, and either (`_takers`)."""
+    low, either = np.zeros(steps + 2, dtype=np.int64), np.zeros(steps + 2, dtype=np.int64)
+    for bits, many in options:
+        can = _flags(bits, (steps + 2) * rule.step)[:: rule.step]
+        low += many * can
+        either[:-1] += many * (can[:-1] | can[1:])
+    return low.tolist(), [*low[1:].tolist(), 0], either.tolist()
+
+
+def _more(shares: int, options: int, many: int, every: int, *, keeps: bool) -> int:
+    """Returns the sums of `shares` and what so many further children can have; each of them has pods if it `keeps` some."""
+    for _ in range(many):
+        more = (summed(shares, options) | (0 if keeps else shares)) & every
+        if more == shares:
+            break
+        shares = more
+    return shares
 
 
 def _flags(bits: int, size: int) -> Bools:
