@@ -127,7 +127,7 @@ class _Cycle:
         self._order: HeadOrder = FairOrder(ledger, self._find_flavors) if fair else ClassicalOrder(ledger, reserved)
         self._hints = HeadHints(ledger, self._reservations, preemptions, fair=fair)
         self._backfill = Backfill(ledger, queues, now, fair=fair)
-        steps = self._order, self._reservations, self._kept, self._backfill
+        steps = self._order, self._reservations, self._kept, self._backfill, self._features
         self._outcomes = Outcomes(ledger, queues, now, *steps, startable=startable, fair=fair)
         delays = self._backfill.delays
         groups = GangGroups(

@@ -5,10 +5,11 @@ features/__init__.py lists the features. A hook that a feature does not implemen
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 
+from admission.engine.cycle.nomination import Nomination
 from admission.engine.ledger.ledger import Ledger
 from admission.engine.model import Workload
 from admission.engine.queue.queues import PendingQueues
@@ -41,6 +42,15 @@ class Feature:
         It is asked before the head's turn begins.
         """
 
+    def refuses(self, nomination: Nomination) -> tuple[Reason, str] | None:
+        """Returns why this head may not start, although it fits; None if it may."""
+
+    def starts(self, nomination: Nomination) -> tuple[Reason, str] | None:
+        """Does what the start of this workload needs, which is charged already.
+
+        Returns why it cannot start, None if it can; a member of a group starts all the same.
+        """
+
 
 class Features:
     """The features of one cycle, in the order in which they are asked."""
@@ -64,5 +74,16 @@ class Features:
 
     def instead_of_room(self, workload: Workload) -> tuple[Reason, str] | None:
         """Returns the first answer of a feature."""
-        answers = (feature.instead_of_room(workload) for feature in self._features)
-        return next((answer for answer in answers if answer is not None), None)
+        return _first(feature.instead_of_room(workload) for feature in self._features)
+
+    def refuses(self, nomination: Nomination) -> tuple[Reason, str] | None:
+        """Returns the first answer of a feature."""
+        return _first(feature.refuses(nomination) for feature in self._features)
+
+    def starts(self, nomination: Nomination) -> tuple[Reason, str] | None:
+        """Returns the first answer of a feature; those after it are not asked."""
+        return _first(feature.starts(nomination) for feature in self._features)
+
+
+def _first(answers: Iterable[tuple[Reason, str] | None]) -> tuple[Reason, str] | None:
+    return next((answer for answer in answers if answer is not None), None)

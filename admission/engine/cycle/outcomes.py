@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import inf
 
-from admission.engine.cycle import spare_hosts
 from admission.engine.cycle.admission_attempt import cannot_run
 from admission.engine.cycle.backfill import ASK_AGAIN, BEHIND, Backfill, rfc3339, running
+from admission.engine.cycle.feature import Features
 from admission.engine.cycle.gangs import group_order, is_grouped
 from admission.engine.cycle.head_order import Head, HeadOrder
 from admission.engine.cycle.held_capacity import draws_on
@@ -52,12 +52,14 @@ class Outcomes:
         reservations: Reservations,
         kept: KeptQuota,
         backfill: Backfill,
+        features: Features,
         *,
         startable: int | None,
         fair: bool,
     ) -> None:
         self._ledger, self._queues, self._now, self._fair = ledger, queues, now, fair
         self._order, self._reservations, self._kept, self._backfill = order, reservations, kept, backfill
+        self._features = features
         self.startable, self.requeued = startable, False
         self.borrowers: set[str] = set()
         self._again: dict[str, set[str]] = {}
@@ -81,27 +83,24 @@ class Outcomes:
             self.enter(workload)
 
     def start(self, head: Head, queue: ClusterQueue, found: Nomination) -> Decision:
-        """Admits the head with its spare hosts. It waits instead if it would delay a head with a reserved start, if quota lacks
-        for its spare hosts, or if no more workloads may start.
+        """Admits the head. It waits instead if it would delay a head with a reserved start, if a feature refuses it, or if no
+        more workloads may start.
         """
         permission = self._backfill.permission(queue, found)
         if permission.refusal is not None:
             return self.wait(head, queue, BEHIND, permission.refusal)
-        if (shortage := spare_hosts.quota_shortage(self._ledger, (found,))) is not None:
-            return self.wait(head, queue, Reason.WAITING_FOR_QUOTA, shortage[1])
+        if (refusal := self._features.refuses(found)) is not None:
+            return self.wait(head, queue, *refusal)
         if self.startable is not None and self.startable <= 0:
             return self.wait(head, queue, Reason.WAITING_FOR_PODS_READY, NOT_READY)
         workload, admission = found.workload, found.admission()
         admitted = permission.applied_to(running(workload, queue, self._now))
-        lacking = ""
         with self._ledger.trial() as trial:  # all of it or nothing
             self._ledger.charge_instead(workload.replaces, admitted, admission)
-            if workload.key in self._ledger.spare_host_owners:
-                lacking = spare_hosts.hold(self._ledger, workload.key)
-            if not lacking:
+            if (refusal := self._features.starts(found)) is None:
                 trial.keep()
-        if lacking:
-            return self.wait(head, queue, Reason.TOPOLOGY_PLACEMENT_FAILED, lacking)
+        if refusal is not None:
+            return self.wait(head, queue, *refusal)
         if self.startable is not None:
             self.startable -= 1
         self.requeued |= self._backfill.record_admission(admitted, admission, found.assignment.level)
@@ -128,8 +127,7 @@ class Outcomes:
     def start_member(self, found: Nomination) -> Admit:
         """Takes an already charged member out of its queue, wherever it stands, and returns its admission."""
         workload, name = found.workload, found.workload.cluster_queue
-        if workload.key in self._ledger.spare_host_owners:
-            spare_hosts.hold(self._ledger, workload.key)
+        self._features.starts(found)
         if (queue := self._ledger.quota.spec(name)) is not None:
             admitted = running(workload, queue, self._now)
             self.requeued |= self._backfill.record_admission(admitted, found.admission(), found.assignment.level)

@@ -1,4 +1,4 @@
-"""Spare hosts in the cycle: those that are missing are held before any head is evaluated."""
+"""Spare hosts in the cycle: the missing ones are held before any head is evaluated, and a head starts with all of its own."""
 
 from __future__ import annotations
 
@@ -6,15 +6,20 @@ from functools import partial
 
 from admission.engine.cycle import flavor_spares, spare_hosts
 from admission.engine.cycle.feature import Feature
+from admission.engine.cycle.nomination import Nomination
 from admission.engine.cycle.reservations import places_kept
 from admission.engine.preemption.projected_quota import reclaimable_beside
+from admission.engine.reasons import Reason
 
 
 class Spares(Feature):
-    """Holds the spare hosts of workloads and of flavors that are missing."""
+    """Holds the spare hosts of workloads and of flavors."""
 
     def before_cycle(self) -> None:
-        """Holds them on nodes that are not reserved for preemptors, and requeues what hosts that were given back may admit."""
+        """Holds those that are missing, on nodes that are not reserved for preemptors.
+
+        Requeues what hosts that were given back may admit.
+        """
         with places_kept(self.ledger, self.queues):
             spare_hosts.hold_missing(self.ledger)
             freed = flavor_spares.hold_missing(self.ledger)
@@ -23,3 +28,14 @@ class Spares(Feature):
             for queue in sorted({*freed.values()} - {""}):
                 self.queues.lines.quota_freed(self.ledger.quota.relatives(queue) | {queue}, beside)
             self.queues.lines.capacity_freed(list(freed), beside)
+
+    def refuses(self, nomination: Nomination) -> tuple[Reason, str] | None:
+        """Returns that there is too little quota for the spare hosts of the head."""
+        shortage = spare_hosts.quota_shortage(self.ledger, (nomination,))
+        return None if shortage is None else (Reason.WAITING_FOR_QUOTA, shortage[1])
+
+    def starts(self, nomination: Nomination) -> tuple[Reason, str] | None:
+        """Holds the spare hosts of a workload that starts; returns why there are too few of them."""
+        key = nomination.workload.key
+        lacking = spare_hosts.hold(self.ledger, key) if key in self.ledger.spare_host_owners else ""
+        return (Reason.TOPOLOGY_PLACEMENT_FAILED, lacking) if lacking else None

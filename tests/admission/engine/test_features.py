@@ -65,6 +65,18 @@ def spared() -> Cluster:
     return Cluster(replace(racks(), spare=rule), *HOSTS, queue(tas=16), workload("gang", 2, 4, topology=GANG))
 
 
+def test_a_workload_starts_with_its_spare_host(monkeypatch: pytest.MonkeyPatch) -> None:
+    def held() -> list[str]:
+        gang = workload("gang", 1, 4, topology=replace(GANG, spare_hosts=1))
+        cluster = Cluster(racks(), *HOSTS, queue(tas=16), gang)
+        assert admitted(decided(cluster)) == ["gang"]
+        return [hold.owner for hold in cluster.ledger.holds.of_kind(HoldKind.SPARES)]
+
+    assert held() == ["gang"]
+    left_out(monkeypatch, Spares)
+    assert held() == []
+
+
 def reserved() -> Cluster:
     """All quota is charged for an advance reservation, which the workload names."""
     names = AdvanceReservation("own", {RACK: "r0"}, -10.0, 10.0, frozenset({"ns"}), "q", begun=True)

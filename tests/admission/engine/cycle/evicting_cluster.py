@@ -6,7 +6,9 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from admission.engine.cycle.cycle import CycleReport, run_cycle
+from admission.engine.cycle.feature import CycleContext
 from admission.engine.decision import Admit, Decision, Preempt
+from admission.engine.features import features_of
 from admission.engine.model import ClusterQueue, Event, PreemptionPolicy, Workload
 from admission.engine.preemption.preemptor import Preemptor
 from admission.engine.quota.fairness import FairSharingRules
@@ -27,7 +29,10 @@ class Evicting(Cluster):
         """One cycle. `fair`: queues take turns, and evict, by their shares."""
         before = dump(self.ledger)
         preemptor = Preemptor(self.ledger, now, FairSharingRules() if fair else None)
-        report = run_cycle(self.ledger, self.queues, now, budget, preemptor, fair=fair, startable=startable)
+        features = features_of(CycleContext(self.ledger, self.queues))
+        report = run_cycle(
+            self.ledger, self.queues, now, budget, preemptor, fair=fair, startable=startable, features=features
+        )
         if not any(isinstance(decision, Admit) for decision in report.decisions):
             assert dump(self.ledger) == before, "what is kept free is not booked"
         assert self.ledger.audit() == []
