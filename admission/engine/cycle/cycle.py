@@ -151,8 +151,8 @@ class _Cycle:
                     for name in holding_heads:
                         self._order.usage_grown(name)
                     continue
-                self._reservations.keep_until(self._level(head), head.order)
-                self._reservations.keep_from(head.workload)
+                self._reservations.hold_until(self._level(head), head.order)
+                self._reservations.hold_from(head.workload)
                 try:
                     decision = self._consider(head)
                 except Exception as error:  # noqa: BLE001 - whatever one workload causes, the others are decided on

@@ -64,7 +64,7 @@ class Reservations:
             self._enter(workload, reservation)
         self._sort()
         if fair:
-            self.keep_all()
+            self.hold_all()
 
     def _enter(self, workload: Workload, reservation: CapacityReservation) -> None:
         self._trees.add(self._ledger.quota.tree_of(workload.cluster_queue))
@@ -137,16 +137,16 @@ class Reservations:
                 return reservation.level
         return None
 
-    def keep_until(self, level: int, order: Order) -> None:
+    def hold_until(self, level: int, order: Order) -> None:
         """Charges the reservations of owners that come before this place in the order."""
         while self._due and self._due[-1][:2] < (level, order):
-            self._own.pop(self._keep_next().key, None)
+            self._own.pop(self._hold_next().key, None)
         if self._early:
             for passed in [each for each in self._early if each[:2] < (level, order)]:
                 self._early.remove(passed)
                 self._own.pop(passed[2].key, None)
 
-    def keep_from(self, other: Workload) -> None:
+    def hold_from(self, other: Workload) -> None:
         """Charges the reservations whose capacity `other` may not use, and releases those charged early for another head only.
 
         A workload between the two in the order may use that capacity: a reservation charged for one head binds only that head
@@ -162,7 +162,7 @@ class Reservations:
         early = [each for each in self._due if each[2].key in names]
         self._due = [each for each in self._due if each[2].key not in names]
         for *_, hold in reversed(early):
-            self._keep(hold)
+            self._hold(hold)
         self._early += early
 
     def _release_early(self, but: Collection[str]) -> None:
@@ -185,15 +185,15 @@ class Reservations:
         ahead = owner.cluster_queue == other.cluster_queue and self._queues.before(owner, other)
         return reservation.bars(owner, other, strict=strict, ahead=ahead)
 
-    def keep_all(self) -> None:
+    def hold_all(self) -> None:
         """Charges every reservation. Under fair sharing each owner had the smallest share when its reservation was made."""
         while self._due:
-            self._keep_next()
+            self._hold_next()
         self._own.clear()
 
-    def _keep_next(self) -> Hold:
+    def _hold_next(self) -> Hold:
         *_, hold = self._due.pop()
-        self._keep(hold)
+        self._hold(hold)
         return hold
 
     def make(
@@ -244,10 +244,10 @@ class Reservations:
         due, self._due = self._due, [each for each in self._due if each[2].key not in names]
         for *_, hold in due:
             if hold.key in names:
-                self._keep(hold)
+                self._hold(hold)
         self._own.pop(key, None)
 
-    def _keep(self, hold: Hold) -> None:
+    def _hold(self, hold: Hold) -> None:
         self._ledger.holds.put(hold.on_nodes())
         self._held[hold.key] = hold.admission
         self.projected_quota.take(hold.admission)
@@ -285,7 +285,7 @@ class Reservations:
         self._enter(workload, reservation)
         self._sort()
         if self._fair:
-            self.keep_all()
+            self.hold_all()
 
     @contextmanager
     def afterwards(self, queue: str | None = None, *, nodes: bool = True) -> Iterator[None]:
@@ -322,13 +322,13 @@ class Reservations:
 
 
 @contextmanager
-def places_kept(ledger: Ledger, queues: PendingQueues) -> Iterator[None]:
+def places_held(ledger: Ledger, queues: PendingQueues) -> Iterator[None]:
     """Opens a context in which nothing else gets the nodes that are reserved for preemptors."""
     if not (ledger.spare_host_owners or ledger.flavor_spares) or not queues.preemptors:
         yield
         return
     reservations = Reservations(ledger, queues)
-    reservations.keep_all()
+    reservations.hold_all()
     try:
         yield
     finally:

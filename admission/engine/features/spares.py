@@ -7,7 +7,7 @@ from functools import partial
 from admission.engine.cycle import flavor_spares, spare_hosts
 from admission.engine.cycle.feature import Feature
 from admission.engine.cycle.nomination import Nomination
-from admission.engine.cycle.reservations import places_kept
+from admission.engine.cycle.reservations import places_held
 from admission.engine.preemption.projected_quota import reclaimable_beside
 from admission.engine.reasons import Reason
 
@@ -20,7 +20,7 @@ class Spares(Feature):
 
         Requeues what hosts that were given back may admit.
         """
-        with places_kept(self.ledger, self.queues):
+        with places_held(self.ledger, self.queues):
             spare_hosts.hold_missing(self.ledger)
             freed = flavor_spares.hold_missing(self.ledger)
         if freed:

@@ -217,7 +217,7 @@ def test_quota_afterwards_is_counted_without_changing_the_ledger() -> None:
     cluster.tell(workload("own", 3, to="b", priority=1), workload("up", 2, to="a", priority=2))
     assert set(preempted(cluster.cycle())) == {"own", "up"}
     reservations = Reservations(cluster.ledger, cluster.queues)
-    reservations.keep_all()
+    reservations.hold_all()
     with cluster.ledger.trial():
         for key in reservations.leaving:
             cluster.ledger.remove_with_pods(key)
