@@ -11,7 +11,7 @@ import re
 from typing import Final
 
 from admission.integrations.unmanaged import REASON, notice
-from admission.webhook.endpoints import Request
+from admission.webhook.review_request import Request
 from admission.webhook.rules.formats import label_value_faults, subdomain_faults
 from admission.webhook.rules.lookups import Lookups
 from api.kube.client import Kube

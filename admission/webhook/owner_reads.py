@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from admission.integrations.registry import KINDS
-from admission.webhook.endpoints import CREATE, NOTICE_UNMANAGED, PATHS, UPDATE, Request, endpoint_of
+from admission.webhook.endpoints import NOTICE_UNMANAGED, PATHS, endpoint_of
 from admission.webhook.guards import marks, owners
+from admission.webhook.review_request import CREATE, UPDATE, Request
 from admission.webhook.rules import jobs
 from admission.webhook.rules.review_rules import ReviewRules
 from api.kube import resources

@@ -11,8 +11,9 @@ from __future__ import annotations
 from typing import Final
 
 from admission.integrations.registry import KINDS
-from admission.webhook.endpoints import PATHS, UPDATE, Request, endpoint_of
+from admission.webhook.endpoints import PATHS, endpoint_of
 from admission.webhook.guards.owners import ControllerRef, claim
+from admission.webhook.review_request import UPDATE, Request
 from admission.webhook.rules.lookups import Lookups
 from admission.webhook.rules.review_rules import ReviewRules
 from api.kube.resources import PODS, WORKLOADS

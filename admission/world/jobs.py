@@ -18,8 +18,9 @@ from admission.integrations.base import JobIntegration
 from admission.integrations.pods.gang import names_gang
 from admission.integrations.registry import KINDS
 from admission.integrations.sets.sets import SCALED
-from admission.webhook.endpoints import CREATE, ENDPOINTS, Request, declared_endpoint
+from admission.webhook.endpoints import ENDPOINTS, declared_endpoint
 from admission.webhook.guards import owners
+from admission.webhook.review_request import CREATE, Request
 from admission.webhook.rules.fields import aggregate
 from admission.webhook.rules.gang_pods import GangPod
 from admission.webhook.rules.jobs import is_part
@@ -80,7 +81,7 @@ def completed(resource: Resource, obj: Object, lookups: Lookups, rules: ReviewRu
     owner = {"metadata": {"uid": claimed.uid}} if claimed is not None and SCALED.get(claimed.kind) is not None else None
     request = Request("", CREATE, meta.get("name", ""), meta.get("namespace", ""), obj, owner=owner)
     try:
-        if endpoint.mutate is not None:
+        if endpoint.completes:
             endpoint.mutate(obj, request, lookups, rules)
         errors = endpoint.validate(request, lookups, rules)
     except (TypeError, AttributeError, ValueError) as bad:

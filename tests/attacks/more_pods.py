@@ -18,7 +18,8 @@ from admission.integrations.declared.entries import DeclaredPodSet
 from admission.integrations.paths import Location, fields, with_value
 from admission.integrations.registry import ADAPTERS
 from admission.integrations.sets.sets import SETS
-from admission.webhook.endpoints import CREATE, MUTATE_DECLARED, UPDATE, VALIDATE_DECLARED, VALIDATING
+from admission.webhook.endpoints import MUTATE_DECLARED, VALIDATE_DECLARED, VALIDATING
+from admission.webhook.review_request import CREATE, UPDATE
 from api import names
 from api.kube.resources import DEPLOYMENTS, JOBS, PODS, Resource
 from tests.admission.integrations.samples import sample, suspended

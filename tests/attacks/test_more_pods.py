@@ -9,8 +9,8 @@ import pytest
 from msgspec import structs
 
 from admission.integrations.base import JobIntegration
-from admission.webhook.endpoints import CREATE, Request, RequestUser
 from admission.webhook.owner_reads import needs_ancestors, owner_of_part, owner_to_read
+from admission.webhook.review_request import CREATE, Request, RequestUser
 from admission.webhook.rights import sufficient_rights
 from admission.webhook.rules.lookups import Lookups
 from admission.webhook.rules.review_rules import ReviewRules

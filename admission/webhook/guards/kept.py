@@ -1,4 +1,4 @@
-"""Keeps what a start wrote into a running job when somebody applies the job's manifest again. Pure; endpoints.py calls it.
+"""Keeps what a start wrote into a running job when somebody applies the job's manifest again. Pure; reviewed_jobs.py calls it.
 
 Argo CD and Flux apply a manifest by force, and kubectl replaces lists of custom resources whole. A node selector or a list of
 tolerations of the manifest then takes the place of the admitted one, and a pod that is created later runs on nodes of another

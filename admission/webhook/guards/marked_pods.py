@@ -1,4 +1,4 @@
-"""Updates of pods that carry a gate or a mark of Stowage (marks.py), whatever their other labels. Pure; endpoints.py calls it.
+"""Updates of pods that carry a gate or a mark of Stowage (marks.py), whatever their other labels. Pure; pod.py calls it.
 
 Kubernetes lets every user who may update pods remove a gate, change the marks, and move a pod away from its owner's selector.
 Each of these runs pods that nobody admitted, or that count for another Workload. So such changes need a right (rights.py);

@@ -3,8 +3,8 @@
 A pod of a Job, and a Job of a JobSet, is not queued by itself, so its owner reference is checked. Either Kubernetes' Job
 controller created the pod (its users are JOB_CONTROLLERS of review_rules.py), or the owner is read from the API server
 (`Owners`, called by handlers.py): the object must be one that its controller would create (integrations/ownership.py), and the
-user must be allowed to update the owner's status (rights.py). Other objects are rejected. `validate` is pure; endpoints.py
-calls it.
+user must be allowed to update the owner's status (rights.py). Other objects are rejected. `validate` is pure;
+reviewed_jobs.py and pod.py call it.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from admission.integrations.children import fault_of_part, fault_of_pod, fault_o
 from admission.integrations.pods.gang import is_subdomain
 from admission.integrations.registry import KINDS
 from admission.integrations.sets.sets import BY_FRAMEWORK, SCALED, SETS
+from admission.webhook.review_request import Request
 from admission.webhook.rules.fields import Errors, FieldPath, forbidden
 from admission.webhook.rules.review_rules import JOB, JOB_CONTROLLERS, GroupKind, ReviewRules
 from api import names
@@ -91,6 +92,12 @@ def controllers(obj: Obj) -> list[tuple[str, str, str]]:
 def is_to_be_read(reference: ControllerRef | None, user: str) -> bool:
     """Reports whether the owner itself must confirm the reference."""
     return reference is not None and not (reference.kind == JOB and user in JOB_CONTROLLERS)
+
+
+def of_request(request: Request, claimed: ControllerRef | None) -> Errors:
+    """Returns the errors of the owner that the new object of the request names."""
+    user, entitled = request.user_info.username, request.entitled
+    return validate(request.new, claimed, request.owner, user, entitled=entitled)
 
 
 def validate(

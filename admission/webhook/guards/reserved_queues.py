@@ -9,8 +9,10 @@ from __future__ import annotations
 
 from typing import Final
 
+from admission.webhook.review_request import Request
 from admission.webhook.rules.defaults import default_queue, is_opted_in
 from admission.webhook.rules.fields import Errors, FieldPath, forbidden
+from admission.webhook.rules.jobs import queue_name
 from admission.webhook.rules.lookups import Lookups
 from admission.webhook.rules.review_rules import ReviewRules
 from api import names
@@ -27,6 +29,14 @@ def validate(queue: str, namespace: str, lookups: Lookups, rules: ReviewRules, *
     if gang and not is_queued_anyway(namespace, lookups, rules):
         return []
     return [forbidden(QUEUE, f'"{queue}" is reserved for gangs that name no queue: leave it out, or name a LocalQueue')]
+
+
+def of_request(request: Request, lookups: Lookups, rules: ReviewRules, *, gang: bool = False) -> Errors:
+    """Returns the error of a queue name that is new and reserved."""
+    queue = queue_name(request.written or request.new)
+    if queue == queue_name(request.old):
+        return []
+    return validate(queue, request.namespace, lookups, rules, gang=gang)
 
 
 def is_queued_anyway(namespace: str, lookups: Lookups, rules: ReviewRules) -> bool:

@@ -1,4 +1,4 @@
-"""Updates by which a user would start a waiting job, or get more pods than were admitted. Pure; endpoints.py calls it.
+"""Updates by which a user would start a waiting job, or get more pods than were admitted. Pure; reviewed_jobs.py calls it.
 
 Stowage alone starts what is queued. A user who unsuspends a job would run pods outside the quota: Stowage ends them, but only
 after the grace period in their own template. The same is true of a user who gives a running job more pods. Gates of pods are

@@ -12,7 +12,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from admission.webhook.guards import reserved_queues
+from admission.webhook.kind_rules import KindRules
 from admission.webhook.kinds import sets
+from admission.webhook.review_request import Request
 from admission.webhook.rules import gangs, schedulers
 from admission.webhook.rules.defaults import in_managed_namespace
 from admission.webhook.rules.fields import Errors, FieldPath
@@ -69,3 +72,18 @@ def validate(old: Mapping[str, Any] | None, new: Mapping[str, Any], rules: Revie
     if name:
         errors += schedulers.validate_templates(templates(new), templates(old) if old else [], rules)
     return errors if old is None else [*errors, *sets.queue_change(old, new)]
+
+
+class DeploymentRules(KindRules):
+    """The rules of Deployments."""
+
+    completes = updates = True
+
+    def mutate(self, obj: dict[str, Any], request: Request, lookups: Lookups, rules: ReviewRules) -> None:
+        """See set_defaults."""
+        set_defaults(obj, request.old, request.namespace, lookups, rules)
+
+    def validate(self, request: Request, lookups: Lookups, rules: ReviewRules) -> Errors:
+        """See validate."""
+        errors = validate(request.old_object, request.new, rules)
+        return errors + reserved_queues.of_request(request, lookups, rules)

@@ -9,9 +9,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from admission.webhook.kind_rules import KindRules
+from admission.webhook.review_request import CREATE, Request
 from admission.webhook.rules.fields import Errors, FieldPath, forbidden, invalid
 from admission.webhook.rules.formats import label_name, not_negative
 from admission.webhook.rules.lookups import Lookups
+from admission.webhook.rules.review_rules import ReviewRules
 from api.text.quantity import parse
 
 Wire = Mapping[str, Any]
@@ -53,3 +56,13 @@ def _order(name: str, least: str | int, most: str | int) -> Errors:
         return []
     at, limit = _SPEC.child("min").key(name), _SPEC.child("max").key(name)
     return [invalid(at, str(least), f"must be less than or equal to {limit}, which is {most}")]
+
+
+class ElasticQuotaRules(KindRules):
+    """The rules of ElasticQuotas of either dialect."""
+
+    def validate(self, request: Request, lookups: Lookups, rules: ReviewRules) -> Errors:
+        """See validate_create and validate."""
+        if request.operation == CREATE:
+            return validate_create(request.new, self.resource.group, request.namespace, lookups)
+        return validate(request.new)

@@ -9,8 +9,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from admission.webhook.kind_rules import InUseRules, KindRules
+from admission.webhook.review_request import CREATE, Request
 from admission.webhook.rules.fields import Errors, FieldPath, duplicate, forbidden, invalid, required
 from admission.webhook.rules.formats import label_name, labels, subdomain, taints, tolerations
+from admission.webhook.rules.lookups import Lookups
+from admission.webhook.rules.review_rules import ReviewRules
 from api.annotations.spare_hosts import level_above_host, parse_spare_hosts_of_flavor
 from api.names import HOSTNAME_LABEL, SPARE_HOSTS, SPARE_HOSTS_QUEUE
 
@@ -129,3 +133,25 @@ def validate_topology_update(old: Wire, new: Wire) -> Errors:
 
 def _keys(topology: Wire) -> list[str]:
     return [level.get("nodeLabel", "") for level in _spec(topology).get("levels") or ()]
+
+
+class FlavorRules(InUseRules):
+    """The rules of ResourceFlavors."""
+
+    def validate(self, request: Request, lookups: Lookups, rules: ReviewRules) -> Errors:
+        """See validate_flavor and validate_flavor_update."""
+        return (
+            validate_flavor(request.new)
+            if request.operation == CREATE
+            else validate_flavor_update(request.old, request.new)
+        )
+
+
+class TopologyRules(KindRules):
+    """The rules of Topologies."""
+
+    def validate(self, request: Request, lookups: Lookups, rules: ReviewRules) -> Errors:
+        """See validate_topology and validate_topology_update."""
+        if request.operation == CREATE:
+            return validate_topology(request.new)
+        return validate_topology_update(request.old, request.new)

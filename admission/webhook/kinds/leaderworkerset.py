@@ -19,7 +19,10 @@ from admission.integrations.sets.leaderworkerset import (
     size_of,
     worker_template,
 )
+from admission.webhook.guards import reserved_queues
+from admission.webhook.kind_rules import KindRules
 from admission.webhook.kinds import sets
+from admission.webhook.review_request import Request
 from admission.webhook.rules import schedulers
 from admission.webhook.rules.annotations import groups
 from admission.webhook.rules.defaults import default_queue, in_managed_namespace
@@ -100,3 +103,18 @@ def validate(
     if (leader_template(old) is None) != (leader_template(new) is None):
         return [*errors, invalid(_LEADER, OMIT, IMMUTABLE)]
     return [*errors, *sets.same_shapes(templates(dict(old)), templates(new))]
+
+
+class LeaderWorkerSetRules(KindRules):
+    """The rules of LeaderWorkerSets."""
+
+    completes = updates = True
+
+    def mutate(self, obj: dict[str, Any], request: Request, lookups: Lookups, rules: ReviewRules) -> None:
+        """See set_defaults."""
+        set_defaults(obj, request.old, request.namespace, lookups, rules)
+
+    def validate(self, request: Request, lookups: Lookups, rules: ReviewRules) -> Errors:
+        """See validate."""
+        errors = validate(request.old_object, request.new, request.namespace, lookups, rules)
+        return errors + reserved_queues.of_request(request, lookups, rules)

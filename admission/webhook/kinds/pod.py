@@ -16,9 +16,12 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from admission.integrations.pods.gang import PodGang
-from admission.webhook.guards import marks
+from admission.integrations.sets.sets import SCALED
+from admission.webhook.guards import marked_pods, marks, owners, reserved_queues
+from admission.webhook.kind_rules import KindRules
 from admission.webhook.kinds import scaled
 from admission.webhook.kinds.deployment import FRAMEWORK as DEPLOYMENT
+from admission.webhook.review_request import CREATE, Request
 from admission.webhook.rules import gangs, gates, placement, schedulers
 from admission.webhook.rules.defaults import default_priority_class, default_queue, in_managed_namespace, is_opted_out
 from admission.webhook.rules.fields import IMMUTABLE, Errors, FieldPath, forbidden, invalid, required
@@ -311,3 +314,47 @@ def _topology(pod: Mapping[str, Any], rules: ReviewRules) -> Errors:
 def _group_change(old: Mapping[str, Any], new: Mapping[str, Any], rules: ReviewRules) -> Errors:
     before, (at, after) = group_name(old)[1], group_name(new)
     return [] if before is None or before == after else [invalid(at, after or "", IMMUTABLE)]
+
+
+class PodRules(KindRules):
+    """The rules of pods."""
+
+    completes = at_once = True
+
+    def mutate(self, obj: Pod, request: Request, lookups: Lookups, rules: ReviewRules) -> None:
+        """See set_defaults; a pod of a job that was queued as a whole gets its marks."""
+        if not queue_name(obj) and marks.is_of_queued_job(request.ancestors, rules):
+            marks.complete(obj)  # it was admitted with its topmost owner, and takes no queue of its own
+            return
+        claimed = owners.set_of(obj)
+        queue = owners.queue_of_set(claimed, request.owner) if claimed else ""
+        if not set_defaults(obj, request.namespace, lookups, rules, queue):
+            marks.complete(obj)
+
+    def validate(self, request: Request, lookups: Lookups, rules: ReviewRules) -> Errors:
+        """See validate_create and validate_update."""
+        if request.operation == CREATE:
+            errors = validate_create(request.new, rules) if is_gated(request.new) else []
+            errors += marks.validate_new(request.new, request.ancestors, request.user_info.username, rules)
+            scaled_owner = False
+            if (claimed := owners.claim(request.new, rules, pod=True)) is not None:
+                scaled_owner = SCALED.get(claimed.kind) is not None
+                if scaled_owner or not is_gated(request.new):
+                    errors += owners.of_request(request, claimed)
+            if claimed is None or scaled_owner:
+                gang = gangs.reading(request.new, request.namespace).gang is not None
+                errors += reserved_queues.of_request(request, lookups, rules, gang=gang)
+            return errors + gangs.validate_create(request.new, request.namespace, lookups)
+        ours = is_ours(request.old) or is_ours(request.new)
+        # review.py asks about the stored pod itself, to know what was wrong before
+        if not ours or (request.new is not request.old and keeps_metadata(request.old, request.new)):
+            return []
+        return validate_update(request.old, request.new, rules) + reserved_queues.of_request(request, lookups, rules)
+
+    def restricted(self, request: Request, lookups: Lookups, rules: ReviewRules) -> Errors:
+        """See marked_pods.changed_by_hand."""
+        return marked_pods.changed_by_hand(request.old, request.new, request.user_info.username, lookups, rules)
+
+    def warn(self, obj: Pod, rules: ReviewRules) -> list[str]:
+        """See warnings."""
+        return warnings(obj, rules)

@@ -9,8 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from admission.webhook.kind_rules import InUseRules, KindRules
+from admission.webhook.review_request import CREATE, Request
 from admission.webhook.rules.fields import Errors, FieldPath, duplicate, forbidden, invalid, not_supported, unchanged
 from admission.webhook.rules.formats import label_name, label_selector, not_negative, subdomain
+from admission.webhook.rules.lookups import Lookups
 from admission.webhook.rules.placement_annotations import backfill, moves_of_queue, profile
 from admission.webhook.rules.review_rules import ReviewRules
 from api.errors import InvalidQuantity
@@ -267,3 +270,31 @@ def validate_local_queue_update(old: Wire, new: Wire) -> Errors:
         *validate_local_queue(new),
         *unchanged(at, _spec(new).get("clusterQueue"), _spec(old).get("clusterQueue")),
     ]
+
+
+class ClusterQueueRules(InUseRules):
+    """The rules of ClusterQueues."""
+
+    def validate(self, request: Request, lookups: Lookups, rules: ReviewRules) -> Errors:
+        """See validate_cluster_queue and validate_cluster_queue_update."""
+        if request.operation == CREATE:
+            return validate_cluster_queue(request.new, rules)
+        return validate_cluster_queue_update(request.old, request.new, rules)
+
+
+class LocalQueueRules(KindRules):
+    """The rules of LocalQueues."""
+
+    def validate(self, request: Request, lookups: Lookups, rules: ReviewRules) -> Errors:
+        """See validate_local_queue and validate_local_queue_update."""
+        if request.operation == CREATE:
+            return validate_local_queue(request.new)
+        return validate_local_queue_update(request.old, request.new)
+
+
+class CohortRules(KindRules):
+    """The rules of Cohorts."""
+
+    def validate(self, request: Request, lookups: Lookups, rules: ReviewRules) -> Errors:
+        """See validate_cohort."""
+        return validate_cohort(request.new)

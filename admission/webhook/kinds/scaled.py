@@ -15,7 +15,10 @@ from admission.integrations.base import asks_for_elastic
 from admission.integrations.paths import fields, value_at, with_value
 from admission.integrations.sets.scaled import MAIN, ScaledSet
 from admission.integrations.sets.sets import SCALED
+from admission.webhook.guards import reserved_queues
+from admission.webhook.kind_rules import KindRules
 from admission.webhook.kinds import sets
+from admission.webhook.review_request import Request
 from admission.webhook.rules import schedulers
 from admission.webhook.rules.fields import Errors, FieldPath, forbidden, invalid
 from admission.webhook.rules.jobs import Job, ReviewedKind, annotations_of, elastic_topology, queue_name
@@ -133,3 +136,25 @@ def adopt(pod: dict[str, Any], controllers: list[GroupKind]) -> None:
     if own.spec.rank_label is not None:
         values[names.POD_GROUP_INDEX_SOURCE] = own.spec.rank_label
     meta["annotations"] = {**annotations, **values}
+
+
+class ScaledRules(KindRules):
+    """The rules of a kind that a JobKind declares by its scale."""
+
+    completes = updates = True
+
+    def __init__(self, adapter: ScaledSet) -> None:
+        super().__init__(adapter.resource)
+        self._adapter = adapter
+
+    def mutate(self, obj: dict[str, Any], request: Request, lookups: Lookups, rules: ReviewRules) -> None:
+        """See set_defaults."""
+        set_defaults(self._adapter, obj, request.old, request.namespace, lookups, rules)
+
+    def validate(self, request: Request, lookups: Lookups, rules: ReviewRules) -> Errors:
+        """See validate; an object that is being deleted is left alone."""
+        old, new = request.old_object, request.new
+        if (new.get("metadata") or {}).get("deletionTimestamp"):
+            return []
+        errors = validate(self._adapter, old, new, request.namespace, lookups, rules)
+        return errors + reserved_queues.of_request(request, lookups, rules)

@@ -11,7 +11,10 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from admission.integrations.sets.statefulset import MAIN, StatefulSet
+from admission.webhook.guards import reserved_queues
+from admission.webhook.kind_rules import KindRules
 from admission.webhook.kinds import sets
+from admission.webhook.review_request import Request
 from admission.webhook.rules import schedulers
 from admission.webhook.rules.fields import IMMUTABLE, Errors, FieldPath, forbidden, invalid
 from admission.webhook.rules.jobs import Job, ReviewedKind, queue_name
@@ -64,3 +67,18 @@ def _scaled(old: Mapping[str, Any], new: Mapping[str, Any]) -> Errors:
     if before:
         return [invalid(_REPLICAS, after, IMMUTABLE)]
     return [] if sets.is_empty(old) else [forbidden(_REPLICAS, "scaling down is still in progress")]
+
+
+class StatefulSetRules(KindRules):
+    """The rules of StatefulSets."""
+
+    completes = updates = True
+
+    def mutate(self, obj: dict[str, Any], request: Request, lookups: Lookups, rules: ReviewRules) -> None:
+        """See set_defaults."""
+        set_defaults(obj, request.old, request.namespace, lookups, rules)
+
+    def validate(self, request: Request, lookups: Lookups, rules: ReviewRules) -> Errors:
+        """See validate."""
+        errors = validate(request.old_object, request.new, request.namespace, lookups, rules)
+        return errors + reserved_queues.of_request(request, lookups, rules)

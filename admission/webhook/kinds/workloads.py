@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from admission.webhook.kind_rules import KindRules
 from admission.webhook.kinds.workload_status import (
     admission_change,
     admission_errors,
@@ -21,16 +22,20 @@ from admission.webhook.kinds.workload_status import (
     reclaimable_change,
     reclaimable_errors,
 )
+from admission.webhook.review_request import CREATE, Request
 from admission.webhook.rules import gates
 from admission.webhook.rules.fields import Errors, FieldPath, forbidden, invalid, required, same, unchanged
 from admission.webhook.rules.formats import annotation_keys, labels
 from admission.webhook.rules.jobs import annotations_of
+from admission.webhook.rules.lookups import Lookups
 from admission.webhook.rules.placement_annotations import fault_error, profile
 from admission.webhook.rules.pods import template_faults, template_resources
 from admission.webhook.rules.review_rules import ReviewRules
 from api import names
 from api.annotations import constraints
 from api.annotations.requests import parse_int32
+from api.kube.resources import CLUSTER_QUEUES
+from api.process.access import Right
 
 Wire = Mapping[str, Any]
 
@@ -205,3 +210,28 @@ def _only_shrunk(before: list[dict[str, Any]], after: list[dict[str, Any]]) -> b
     if not same([{**ps, "count": 0} for ps in before], [{**ps, "count": 0} for ps in after]):
         return False
     return all(b.get("count", 0) <= a.get("count", 0) for a, b in zip(before, after, strict=True))
+
+
+class WorkloadRules(KindRules):
+    """The rules of Workloads."""
+
+    completes = True
+    right = Right(CLUSTER_QUEUES, "status")
+
+    def mutate(self, obj: dict[str, Any], request: Request, lookups: Lookups, rules: ReviewRules) -> None:
+        """See set_defaults."""
+        set_defaults(obj)
+
+    def validate(self, request: Request, lookups: Lookups, rules: ReviewRules) -> Errors:
+        """See validate_create and validate_update."""
+        if request.operation == CREATE:
+            return validate_create(request.new, rules)
+        return validate_update(request.old, request.new, rules, may_fall=True)
+
+    def restricted(self, request: Request, lookups: Lookups, rules: ReviewRules) -> Errors:
+        """See fewer_reclaimable."""
+        return fewer_reclaimable(request.old, request.new, rules)
+
+    def warn(self, obj: dict[str, Any], rules: ReviewRules) -> list[str]:
+        """See warnings."""
+        return warnings(obj)

@@ -10,7 +10,7 @@ does not add at creation. The annotations `topology-workload` and `workload` nee
 job's uid. The uid is unknown at creation, so the webhook writes them only for a prebuilt Workload; otherwise the update that
 starts the job does.
 
-Pure; endpoints.py calls it.
+Pure; reviewed_jobs.py calls it.
 """
 
 from __future__ import annotations

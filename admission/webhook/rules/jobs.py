@@ -3,7 +3,7 @@
 A user may always unsuspend a job: its pods are gated if it requests a topology, and the controller suspends it again. A
 child of another managed job (a JobSet's Job) is not validated: its templates carry annotations of the parent.
 
-Pure; endpoints.py calls it, job.py and jobset.py describe the kinds, and defaults.py completes new jobs.
+Pure; reviewed_jobs.py calls it, job.py and jobset.py describe the kinds, and defaults.py completes new jobs.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Validates topology requests of single pods and PodGroups. Pure; pod.py and endpoints.py call it.
+"""Validates topology requests of single pods and PodGroups. Pure; pod.py and groups.py call it.
 
 Jobs are validated with all of their templates (jobs.py). Here the number of pods and the other members of a group are
 unknown; the controller checks these when it creates the group's Workload.

@@ -12,9 +12,10 @@ import msgspec
 from aiohttp import web
 from msgspec import structs
 
-from admission.webhook.endpoints import CREATE, NOTICE_UNMANAGED, TRACED, Request, endpoint_of
+from admission.webhook.endpoints import NOTICE_UNMANAGED, TRACED, endpoint_of
 from admission.webhook.guards.owners import Owners
 from admission.webhook.owner_reads import needs_ancestors, owner_of_part, owner_to_read
+from admission.webhook.review_request import CREATE, Request
 from admission.webhook.rights import sufficient_rights
 from admission.webhook.rules.lookups import Lookups
 from admission.webhook.rules.review_rules import ReviewRules

@@ -15,7 +15,9 @@ from typing import Any, Final
 
 import msgspec
 
-from admission.webhook.endpoints import CREATE, UPDATE, Endpoint, Request, Wire, endpoint_of, is_mutating
+from admission.webhook.endpoints import endpoint_of, is_mutating
+from admission.webhook.kind_rules import KindRules
+from admission.webhook.review_request import CREATE, UPDATE, Request, Wire
 from admission.webhook.rules.fields import Errors, FieldError, aggregate
 from admission.webhook.rules.lookups import Lookups
 from admission.webhook.rules.review_rules import ReviewRules
@@ -117,8 +119,8 @@ def review(path: str, request: Request, lookups: Lookups, rules: ReviewRules) ->
         return _answer(request, allowed=False, status={"code": 400, "reason": "BadRequest", "message": text})
 
 
-def _mutated(endpoint: Endpoint, request: Request, lookups: Lookups, rules: ReviewRules) -> Wire:
-    if endpoint.mutate is None or not (request.operation == CREATE or endpoint.updates):
+def _mutated(endpoint: KindRules, request: Request, lookups: Lookups, rules: ReviewRules) -> Wire:
+    if not endpoint.completes or not (request.operation == CREATE or endpoint.updates):
         return _answer(request, allowed=True)
     changed = copy.deepcopy(request.new)
     endpoint.mutate(changed, request, lookups, rules)
@@ -140,7 +142,7 @@ def _with_object(request: Request, changed: Wire) -> Request:
     return msgspec.structs.replace(request, object=changed, written=request.object)
 
 
-def _validated(endpoint: Endpoint, request: Request, lookups: Lookups, rules: ReviewRules) -> Wire:
+def _validated(endpoint: KindRules, request: Request, lookups: Lookups, rules: ReviewRules) -> Wire:
     errors = endpoint.validate(request, lookups, rules)
     if request.operation == UPDATE and any(_is_of_annotation(error) for error in errors):
         errors = _of_changed_annotations(errors, endpoint, request, lookups, rules)
@@ -156,7 +158,7 @@ def _is_of_annotation(error: FieldError) -> bool:
 
 
 def _of_changed_annotations(
-    errors: Errors, endpoint: Endpoint, request: Request, lookups: Lookups, rules: ReviewRules
+    errors: Errors, endpoint: KindRules, request: Request, lookups: Lookups, rules: ReviewRules
 ) -> Errors:
     """Returns the errors without those of annotations that the stored object has too.
 
@@ -170,12 +172,12 @@ def _of_changed_annotations(
     return [error for error in errors if not (_is_of_annotation(error) and error in known)]
 
 
-def _warned(endpoint: Endpoint, obj: Wire, rules: ReviewRules) -> Wire:
+def _warned(endpoint: KindRules, obj: Wire, rules: ReviewRules) -> Wire:
     warnings = endpoint.warn(obj, rules)
     return {"warnings": warnings} if warnings else {}
 
 
-def _refusal(endpoint: Endpoint, request: Request, errors: Errors) -> Wire:
+def _refusal(endpoint: KindRules, request: Request, errors: Errors) -> Wire:
     """Returns a status 403 Forbidden, as Kueue's webhooks do; the causes name the fields."""
     kind = endpoint.resource.kind
     causes = [error.cause() for error in errors]

@@ -11,7 +11,8 @@ from admission.integrations.declared.declared import DeclaredJob
 from admission.integrations.paths import value_at, with_value
 from admission.integrations.podset import PodSetInfo
 from admission.integrations.registry import ADAPTERS
-from admission.webhook.endpoints import UPDATE, Request, endpoint_of
+from admission.webhook.endpoints import endpoint_of
+from admission.webhook.review_request import UPDATE, Request
 from admission.webhook.rules.lookups import Lookups
 from admission.webhook.rules.review_rules import ReviewRules
 from admission.webhook.server.review import decode, review
@@ -52,7 +53,7 @@ def applied(path: str, old: Obj, new: Obj) -> tuple[Obj, str]:
     changed = copy.deepcopy(new)
     request = decode(body(new, UPDATE, old))
     endpoint = endpoint_of(f"/mutate-{path}", request)
-    assert endpoint.mutate is not None
+    assert endpoint.completes
     assert endpoint.updates
     endpoint.mutate(changed, request, Lookups(), ReviewRules())
     checked: Request = decode(body(changed, UPDATE, old))
@@ -65,7 +66,7 @@ def created(path: str, manifest: Obj) -> Obj:
     waiting = copy.deepcopy(manifest)
     request = decode(body(manifest))
     endpoint = endpoint_of(f"/mutate-{path}", request)
-    assert endpoint.mutate is not None
+    assert endpoint.completes
     endpoint.mutate(waiting, request, Lookups(), ReviewRules())
     return waiting
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from admission.webhook.endpoints import Request, RequestUser
+from admission.webhook.review_request import Request, RequestUser
 from admission.webhook.rights import STARTS, sufficient_rights
 from admission.webhook.rules.lookups import Lookups
 from admission.webhook.rules.review_rules import ReviewRules

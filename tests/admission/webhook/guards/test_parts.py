@@ -10,8 +10,8 @@ import pytest
 from msgspec import structs
 
 from admission.integrations.registry import DECLARED
-from admission.webhook.endpoints import Request, RequestUser
 from admission.webhook.owner_reads import needs_ancestors, owner_of_part
+from admission.webhook.review_request import Request, RequestUser
 from admission.webhook.rights import STARTS, sufficient_rights
 from admission.webhook.rules.lookups import Lookups
 from admission.webhook.rules.review_rules import ReviewRules

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from admission.webhook.endpoints import Request
 from admission.webhook.owner_reads import owner_to_read
+from admission.webhook.review_request import Request
 from admission.webhook.rights import STARTS, sufficient_rights
 from admission.webhook.rules.lookups import Lookups
 from admission.webhook.rules.review_rules import ReviewRules

@@ -10,7 +10,8 @@ import pytest
 from admission.integrations.declared.declared import DeclaredJob
 from admission.integrations.job_kind_errors import read
 from admission.integrations.registry import KINDS
-from admission.webhook.endpoints import MUTATE_DECLARED, VALIDATE_DECLARED, Request
+from admission.webhook.endpoints import MUTATE_DECLARED, VALIDATE_DECLARED
+from admission.webhook.review_request import Request
 from admission.webhook.rules.lookups import Lookups
 from admission.webhook.rules.review_rules import ReviewRules
 from admission.webhook.server.review import review
