@@ -1,8 +1,9 @@
-"""The messages of failed placements, in Kueue's words (placement.md 5.7). Called by place_group.py."""
+"""The messages of failed placements: in Kueue's words where Kueue has the failure (placement.md 5.7)."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from typing import Final
 
 from admission.engine.decision import Exclusions, NoPlacement
 from admission.engine.topology.compatible.tree_search import NoFit
@@ -73,6 +74,118 @@ def _repels(text: str) -> str:
     """Returns what keeps pods away, from `taint_text`: a taint, or an advance reservation by name."""
     kind, _, name = text.rpartition(" ")  # no part of a taint has spaces
     return f"{RESERVED} {quoted(name)}" if kind == RESERVED else f"taint {quoted(text)}"
+
+
+# ---- failures that Kueue does not have, or has without a message of its own
+
+
+def without_tree(flavor: str) -> str:
+    """Returns the message of a flavor that has no topology."""
+    return f'workload requires Topology, but there is no TAS cache information for flavor "{flavor}"'
+
+
+def without_domains(level: str) -> str:
+    """Returns the message of a level that no usable node has."""
+    return f"no topology domains at level: {level}"
+
+
+def apart(key: str) -> str:
+    """Returns the message of a group whose own anti-affinity keeps leader and workers apart."""
+    return f"required pod anti-affinity keeps leader and workers of the group apart by {key}"
+
+
+def needs_exact(pod_sets: int) -> str:
+    """Returns the message of a group of so many pod sets without the placement profile Exact."""
+    return f"a pod set group of {pod_sets} pod sets needs the placement profile Exact"
+
+
+def uneven(key: str, *, several: bool) -> str:
+    """Returns the message of pods that would lie less evenly than they ask: of several pod sets together, or of one."""
+    whose = "pods of several pod sets" if several else "pods that are placed with a leader, in slices or by constraints"
+    return f"{whose} lie less evenly by {key} than their topologySpreadConstraints ask"
+
+
+def fits_evenly(resolved: ResolvedRequest, most: int, keys: str, skews: Collection[int]) -> str:
+    """Returns the message of pods of which only `most` can lie evenly; `skews` are those of constraints with minDomains."""
+    fits = f"allows to fit at most {most} out of {resolved.count} pod(s)"
+    text = f"topology {quoted(resolved.topology)} {fits} evenly by {keys}, as their topologySpreadConstraints ask"
+    return f"{text} (with minDomains, at most {min(skews)} on a host)" if skews else text
+
+
+def gathered(keys: Sequence[str], why: str) -> str:
+    """Returns where pods must lie that `why` keeps together."""
+    return f"in one domain of {' and '.join(keys)}, where {why} keeps them together"
+
+
+def leader_not_gathered(resolved: ResolvedRequest, where: str) -> str:
+    """Returns the message of pods with a leader that would have to lie together."""
+    return f'topology "{resolved.topology}" has no way to say that all pods go {where}'
+
+
+def fits_together(resolved: ResolvedRequest, most: int, where: str) -> str:
+    """Returns the message of pods of which only `most` can lie together."""
+    return f"topology {quoted(resolved.topology)} allows to fit at most {most} out of {resolved.count} pod(s) {where}"
+
+
+def no_host_for_leader(resolved: ResolvedRequest) -> str:
+    """Returns the message of workers beside which no host has room for the leader."""
+    return f"topology {quoted(resolved.topology)} has no host for the leader beside its workers"
+
+
+def without_hostname(resolved: ResolvedRequest) -> str:
+    """Returns the message of a node whose pods cannot be told apart from those of another."""
+    where = f"topology {quoted(resolved.topology)}"
+    return f"{where} has a node without a hostname of its own, by which terms of pods are counted"
+
+
+BEING_COUNTED: Final = (
+    "terms of pods: all pods of the cluster are being counted for the first time, which takes some seconds"
+)
+"""The message while the first count of pods has not ended."""
+
+
+def unbound_affinity(pod_set: str) -> str:
+    """Returns the message of several pod sets of which one waits for a pod near which it has to lie."""
+    return (
+        f"pod set {pod_set}: required pod affinity to pods of which none is bound yet, in a workload of several pod sets: "
+        "it is placed once such a pod is bound"
+    )
+
+
+def no_common_domain(resolved: ResolvedRequest, level: str, pod_sets: int) -> str:
+    """Returns the message of a group that no domain of the level holds as a whole."""
+    return f'topology "{resolved.topology}" has no domain at level {level} for all {pod_sets} pod sets of the group'
+
+
+def stale_domain(name: str) -> str:
+    """Returns the message of an assignment to a domain that is gone, whose lost nodes cannot be replaced."""
+    why = "the existing topologyAssignment is invalid, as it contains the stale domain"
+    return f"Cannot replace the node, because {why} {name}"
+
+
+def relabelled(level: str) -> str:
+    """Returns the message of pods that stay, but no longer in one domain of the required level."""
+    return f"nodes were relabelled, and no domain of level {level} has most of the pods that stay"
+
+
+def no_replacement(nodes: Collection[str]) -> str:
+    """Returns the message of failed nodes for which there is no replacement."""
+    which = f"node: {next(iter(nodes))}" if len(nodes) == 1 else f"nodes: {', '.join(sorted(nodes))}"
+    return f"cannot find replacement assignment for unhealthy {which}"
+
+
+def no_spare_level(pod_set: str) -> str:
+    """Returns the message of spare hosts in a topology without hosts."""
+    return f"spare hosts of pod set {pod_set}: the lowest level of the topology is no host"
+
+
+def too_few_spares(pod_set: str, free: int, requested: int, pods: int, required: str | None) -> str:
+    """Returns the message of too few spare hosts, each for so many pods, in a domain of the `required` level."""
+    where = f"in their {required}" if required is not None else "on the nodes of their flavor"
+    return (
+        f"beside the pods of pod set {pod_set} there are {free} of {requested} spare host(s), "
+        f"each with room for {pods} pod(s), {where}"
+    )
 
 
 def quoted(text: str) -> str:

@@ -13,7 +13,7 @@ from contextlib import nullcontext
 
 from admission.engine.decision import Certificate, NoPlacement, PlacementResult
 from admission.engine.model import Assignment, PlacementRequest
-from admission.engine.topology import pins, spares
+from admission.engine.topology import messages, pins, spares
 from admission.engine.topology.constraints import Group, groups_of
 from admission.engine.topology.joint import joint
 from admission.engine.topology.joint.colocated import Placed
@@ -74,7 +74,7 @@ class Placer:
         for groups in _by_flavor(requests) if len(requests) > 1 else ():
             members = [member for group in groups for member in group.members]
             if (key := self._steps.uneven_term(members, result, empty=simulate_empty)) is not None:
-                text = f"pods of several pod sets lie less evenly by {key} than their topologySpreadConstraints ask"
+                text = messages.uneven(key, several=True)
                 return PlacementResult({}, {member.pod_set.name: NoPlacement(text) for member in members})
         return None
 
@@ -113,8 +113,8 @@ class Placer:
         """Returns the failure of requests with terms while the first count of all pods is still running, else None."""
         if not any(self._steps.capacity.placed.waits(request.facts) for request in requests):
             return None
-        text = "terms of pods: all pods of the cluster are being counted for the first time, which takes some seconds"
-        return PlacementResult({}, {request.pod_set.name: NoPlacement(text) for request in requests})
+        failure = NoPlacement(messages.BEING_COUNTED)
+        return PlacementResult({}, {request.pod_set.name: failure for request in requests})
 
     def _unordered(self, requests: Sequence[PlacementRequest], simulate_empty: bool) -> PlacementResult | None:
         """Returns a failure if one of several pod sets has required affinity to pods of which none is bound, else None.
@@ -126,10 +126,7 @@ class Placer:
         gathering = [r for r in requests if self._steps.capacity.placed.gathers(r.facts, empty=simulate_empty)]
         if not gathering:
             return None
-        text = (
-            f"pod set {gathering[0].pod_set.name}: required pod affinity to pods of which none is bound yet, in a workload of "
-            "several pod sets: it is placed once such a pod is bound"
-        )
+        text = messages.unbound_affinity(gathering[0].pod_set.name)
         return PlacementResult({}, {request.pod_set.name: NoPlacement(text) for request in requests})
 
     def _together(self, groups: Sequence[Group], simulate_empty: bool) -> PlacementResult:

@@ -24,7 +24,7 @@ from admission.engine.model import (
     PlacementRequest,
     Profile,
 )
-from admission.engine.topology import evenness, pins
+from admission.engine.topology import evenness, messages, pins
 from admission.engine.topology.allocation.capacity import Capacity
 from admission.engine.topology.allocation.entries import spots
 from admission.engine.topology.assignment_parts import by_path, merged, path_of
@@ -33,7 +33,6 @@ from admission.engine.topology.constraints import Group, ResolvedRequest, build,
 from admission.engine.topology.count import Counter, Numbers
 from admission.engine.topology.joint import colocated
 from admission.engine.topology.joint.colocated import Placed
-from admission.engine.topology.messages import exclusion_text, failure, quoted
 from admission.engine.topology.neighbours.placed import of_domain
 from admission.engine.topology.neighbours.within import broken
 from admission.engine.topology.optimum import exact
@@ -98,7 +97,7 @@ class GroupPlacer:
             return placed, certificate
         result = PlacementResult({request.pod_set.name: assignment for request, assignment in placed}, {})
         if (key := self.broken_term(group.members, result)) is not None:
-            return NoPlacement(f"required pod anti-affinity keeps leader and workers of the group apart by {key}"), None
+            return NoPlacement(messages.apart(key)), None
         return placed, certificate
 
     def broken_term(self, members: Sequence[PlacementRequest], result: PlacementResult) -> str | None:
@@ -129,7 +128,7 @@ class GroupPlacer:
     def _several(self, tree: Tree, group: Group, simulate_empty: bool, within: Values | None) -> Placed | NoPlacement:
         """Returns assignments for a group of three or more pod sets, which only Profile Exact supports."""
         if (group.workers.profile or self.options.profile) is not Profile.EXACT:
-            return NoPlacement(f"a pod set group of {len(group.members)} pod sets needs the placement profile Exact")
+            return NoPlacement(messages.needs_exact(len(group.members)))
         return colocated.place(self, tree, group, simulate_empty, within)
 
     def _resized(self, tree: Tree, resized: Resize, simulate_empty: bool) -> Placed | NoPlacement:
@@ -157,7 +156,7 @@ class GroupPlacer:
         name = group.workers.flavor
         tree = self.capacity.trees.get(name)
         if tree is None or name not in self._flavors:
-            return NoPlacement(f'workload requires Topology, but there is no TAS cache information for flavor "{name}"')
+            return NoPlacement(messages.without_tree(name))
         return tree
 
     def resolve(self, tree: Tree, group: Group) -> ResolvedRequest | NoPlacement:
@@ -194,28 +193,23 @@ class GroupPlacer:
             key = evenness.broken(
                 placed, tree, resolved, dict(_by_name(answer))[group.workers.pod_set.name], empty=simulate_empty
             )
-            text = (
-                f"pods that are placed with a leader, in slices or by constraints lie less evenly by {key} than their"
-            )
-            return (NoPlacement(f"{text} topologySpreadConstraints ask") if key else answer), certificate
+            return (NoPlacement(messages.uneven(key, several=False)) if key else answer), certificate
         counter = Counter(tree, resolved, simulate_empty=simulate_empty)
         outcome, most = evenness.solve(placed, tree, resolved, counter, empty=simulate_empty)
         if outcome is not None:
             return self._on_rows(tree, group, resolved, outcome), None
         exclusions = counter.exclusions()
-        fits = f"allows to fit at most {most} out of {resolved.count} pod(s)"
-        text = f"topology {quoted(resolved.topology)} {fits} evenly by {keys}, as their topologySpreadConstraints ask"
-        if pinned := [one for one in facts.even if one.min_domains > 1]:
-            text += f" (with minDomains, at most {min(one.max_skew for one in pinned)} on a host)"
-        return NoPlacement(text + exclusion_text(exclusions), most, resolved.count, exclusions), None
+        skews = [one.max_skew for one in facts.even if one.min_domains > 1]
+        text = messages.fits_evenly(resolved, most, keys, skews)
+        return NoPlacement(text + messages.exclusion_text(exclusions), most, resolved.count, exclusions), None
 
     def _gathered(
         self, tree: Tree, group: Group, resolved: ResolvedRequest, simulate_empty: bool, keys: Sequence[str], why: str
     ) -> Placed | NoPlacement:
         """Returns a placement of all pods in one domain of each topology key; the tightest domains are tried first."""
-        where = f"in one domain of {' and '.join(keys)}, where {why} keeps them together"
+        where = messages.gathered(keys, why)
         if group.leader is not None:
-            return NoPlacement(f'topology "{resolved.topology}" has no way to say that all pods go {where}')
+            return NoPlacement(messages.leader_not_gathered(resolved, where))
         counter = Counter(tree, resolved, simulate_empty=simulate_empty)
         places = counter.places(keys)
         for values, holds in places[:_TRIES]:
@@ -226,9 +220,10 @@ class GroupPlacer:
             if not isinstance(placed, NoPlacement):
                 return placed
         most, exclusions = max((holds for _, holds in places), default=0), counter.exclusions()
-        fits = f"allows to fit at most {min(most, resolved.count)} out of {resolved.count} pod(s)"
-        text = f"topology {quoted(resolved.topology)} {fits} {where}"
-        return NoPlacement(text + exclusion_text(exclusions), min(most, resolved.count), resolved.count, exclusions)
+        text = messages.fits_together(resolved, min(most, resolved.count), where)
+        return NoPlacement(
+            text + messages.exclusion_text(exclusions), min(most, resolved.count), resolved.count, exclusions
+        )
 
     def _proved(self, tree: Tree, group: Group, resolved: ResolvedRequest, simulate_empty: bool) -> Proved:
         counter = Counter(tree, resolved, simulate_empty=simulate_empty)
@@ -243,9 +238,9 @@ class GroupPlacer:
             case Found():
                 return list(_assigned(tree, group, outcome)), solved.certificate
             case NoDomains(level):
-                problem = NoPlacement(f"no topology domains at level: {tree.shape.levels[level]}")
+                problem = NoPlacement(messages.without_domains(tree.shape.levels[level]))
             case NoFit():
-                problem = failure(tree, resolved, numbers, outcome, counter.exclusions())
+                problem = messages.failure(tree, resolved, numbers, outcome, counter.exclusions())
         return problem, solved.certificate
 
     def _beside_leader(
@@ -254,7 +249,7 @@ class GroupPlacer:
         """Returns the assignments of workers and leader with their hosts, in the lowest domains that were found."""
         by_row = pins.beside_leader(tree, domains, counter.rows())
         if by_row is None or group.leader is None:
-            return NoPlacement(f"topology {quoted(resolved.topology)} has no host for the leader beside its workers")
+            return NoPlacement(messages.no_host_for_leader(resolved))
         placed = list[tuple[PlacementRequest, Assignment]]()
         for member, pods in zip((group.workers, group.leader), by_row, strict=True):
             part = self._on_rows(tree, Group(member), resolved, pods)
@@ -268,9 +263,9 @@ class GroupPlacer:
         if not pins.names_hosts(tree):
             return list(_assigned(tree, Group(group.workers), evenness.in_domains(tree, pods)))
         assignment = pins.on_hosts(tree, pods)
-        where = f"topology {quoted(resolved.topology)}"
-        text = f"{where} has a node without a hostname of its own, by which terms of pods are counted"
-        return NoPlacement(text) if assignment is None else [(group.workers, assignment)]
+        if assignment is None:
+            return NoPlacement(messages.without_hostname(resolved))
+        return [(group.workers, assignment)]
 
     def _solve(self, tree: Tree, resolved: ResolvedRequest, numbers: Sequence[Numbers]) -> Solved:
         """Solves with the algorithm for placement constraints, the exact algorithm, or Kueue's algorithm."""

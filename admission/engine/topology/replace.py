@@ -41,17 +41,13 @@ from admission.engine.model import (
     DomainCount,
     PlacementRequest,
 )
+from admission.engine.topology import messages
 from admission.engine.topology.allocation.entries import by_host
 from admission.engine.topology.assignment_parts import by_path, home, merged, path_of, stale, total
 from admission.engine.topology.constraints import Group, ResolvedLayer, ResolvedRequest
 from admission.engine.topology.place_group import GroupPlacer
 from admission.engine.topology.tree.tree import Tree
 from admission.engine.topology.tree.tree_spec import Values
-
-_STALE: Final = (
-    "Cannot replace the node, because the existing topologyAssignment is invalid, as it contains the stale domain {}"
-)
-
 
 _ORDERS: Final = 24
 """The number of orders in which pod sets are placed before they are placed jointly."""
@@ -181,16 +177,15 @@ class Replacer:
             return tree
         known, away = _split_by_tree(tree, rest, alive)
         if (gone := stale(tree, known)) is not None:
-            return NoPlacement(_STALE.format(gone.values[0]))
+            return NoPlacement(messages.stale_domain(gone.values[0]))
         resolved = self._steps.resolve(tree, group)
         if isinstance(resolved, NoPlacement):
             return resolved
         if away and (resolved.shaped or resolved.slice_size > 1 or (resolved.required and not known.domains)):
             # Slices and required levels cannot be checked for pods on hosts that the tree does not have.
-            return NoPlacement(_STALE.format(away[0].values[0]))
+            return NoPlacement(messages.stale_domain(away[0].values[0]))
         if resolved.required and known.domains and home(tree, known, resolved.level) is None:
-            level = tree.shape.levels[resolved.level]
-            return NoPlacement(f"nodes were relabelled, and no domain of level {level} has most of the pods that stay")
+            return NoPlacement(messages.relabelled(tree.shape.levels[resolved.level]))
         if len(nodes) > 1 and not resolved.shaped:
             assignment = self._complete_slices(tree, request, resolved, known, others, lost)
         else:
@@ -201,8 +196,7 @@ class Replacer:
         if isinstance(assignment, NoPlacement):
             return assignment
         if total(assignment) < lost:
-            which = f"node: {next(iter(nodes))}" if len(nodes) == 1 else f"nodes: {', '.join(sorted(nodes))}"
-            return NoPlacement(f"cannot find replacement assignment for unhealthy {which}", total(assignment), lost)
+            return NoPlacement(messages.no_replacement(nodes), total(assignment), lost)
         whole = merged(tree, known, assignment)
         return Assignment(whole.levels, (*whole.domains, *away))
 

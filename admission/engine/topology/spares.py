@@ -20,6 +20,7 @@ import numpy as np
 
 from admission.engine.decision import NoPlacement, PlacementResult
 from admission.engine.model import Assignment, DomainCount, PlacementRequest
+from admission.engine.topology import messages
 from admission.engine.topology.assignment_parts import home, stale
 from admission.engine.topology.constraints import Group
 from admission.engine.topology.count import Counter, free_amounts
@@ -248,9 +249,7 @@ def _usable(
     if isinstance(tree, NoPlacement):
         return tree
     if not tree.shape.by_host:
-        return NoPlacement(
-            f"spare hosts of pod set {request.pod_set.name}: the lowest level of the topology is no host"
-        )
+        return NoPlacement(messages.no_spare_level(request.pod_set.name))
     resolved = steps.resolve(tree, group)
     if isinstance(resolved, NoPlacement):
         return resolved
@@ -277,13 +276,6 @@ def _tightest(good: Bools, pods: Ints, label: Ints) -> list[int]:
 def _too_few(request: PlacementRequest, spare_hosts: Assignment, assignment: Assignment) -> NoPlacement:
     wanted, each = request.spare_hosts, max(domain.count for domain in assignment.domains)
     topology = request.pod_set.topology
-    where = (
-        f"in their {topology.required}"
-        if topology is not None and topology.required is not None
-        else "on the nodes of their flavor"
-    )
-    text = (
-        f"beside the pods of pod set {request.pod_set.name} there are {len(spare_hosts.domains)} of {wanted} spare host(s), "
-        f"each with room for {each} pod(s), {where}"
-    )
-    return NoPlacement(text, len(spare_hosts.domains), wanted)
+    required = topology.required if topology is not None else None
+    free = len(spare_hosts.domains)
+    return NoPlacement(messages.too_few_spares(request.pod_set.name, free, wanted, each, required), free, wanted)

@@ -17,6 +17,7 @@ import numpy as np
 from admission.engine.decision import Certificate, NoPlacement
 from admission.engine.journal import Journal
 from admission.engine.model import Assignment, PlacementRequest
+from admission.engine.topology import messages
 from admission.engine.topology.assignment_parts import path_of, stale
 from admission.engine.topology.constraints import NOTHING, Group, ResolvedRequest
 from admission.engine.topology.count import Counter
@@ -101,8 +102,7 @@ def _alone(
             return failure
     resolved = members[0][1]
     return NoPlacement(
-        f'topology "{resolved.topology}" has no domain at level {tree.shape.levels[resolved.level]} '
-        f"for all {len(members)} pod sets of the group",
+        messages.no_common_domain(resolved, tree.shape.levels[resolved.level], len(members)),
         wanted=sum(resolved.need for _, resolved in members),
     )
 
