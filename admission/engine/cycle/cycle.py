@@ -32,6 +32,7 @@ from functools import partial
 from admission.engine.cycle.backfill import BEHIND, Backfill
 from admission.engine.cycle.elastic import grow, slice_released
 from admission.engine.cycle.feature import Features
+from admission.engine.cycle.fewer_pods import spare_pods
 from admission.engine.cycle.gangs import GangGroups, is_grouped
 from admission.engine.cycle.group_decisions import GroupDecisions
 from admission.engine.cycle.head_hints import HeadHints
@@ -52,7 +53,7 @@ from admission.engine.queue.notices import NotEvaluated
 from admission.engine.queue.queueing_hints import NOTHING_HELPS, USAGE_MAY_HELP, QueueingHint
 from admission.engine.queue.queues import PendingQueues
 from admission.engine.reasons import Reason
-from admission.engine.requests import placement_requests
+from admission.engine.requests import placement_requests, relaxes
 from admission.engine.spare_quota import requested_hosts, shortage, within_quota
 
 
@@ -121,6 +122,7 @@ class _Cycle:
         self._preemptions = preemptions
         self._no_preemption = NoPreemption(ledger.quota)
         self._nominator = Nominator(ledger, preemptions, now, thorough=True)
+        self._of_one_flavor = Nominator(ledger, preemptions, now)
         self._reservations = Reservations(ledger, queues, fair=fair)
         self._kept = KeptQuota(ledger, queues, fair=fair)
         reserved = self._reservations.concerns
@@ -319,6 +321,7 @@ class _Cycle:
             if room is not None and room.victims:
                 return self._end_backfill(head, queue, room)
         fewer = any(p.min_count is not None and p.min_count < p.count for p in workload.pod_sets)
+        head.never_fits = not fewer and self._never_fits(head, queue)
         # flavors whose nodes are too full count as no fit by now, but nodes can be emptied as well as quota
         may_help = queue.preemption.evicts and (assignment.mode > Mode.NO_FIT or bool(head.refused))
         if assignment.mode < Mode.FIT and not fewer and not may_help:
@@ -332,7 +335,8 @@ class _Cycle:
         found = self._nominator.at_once(workload, queue, known) if known is not None else None
         if found is None:
             with self._reservations.afterwards(queue.name, nodes=fewer or not beyond):
-                found = self._nominator.nominate(workload, queue, Scope(fair=self._fair), known)
+                nominator = self._of_one_flavor if head.never_fits else self._nominator
+                found = nominator.nominate(workload, queue, Scope(fair=self._fair), known)
         if not found.starts:
             reported = found.assignment if assignment.mode is Mode.FIT or found.fits_nowhere else assignment
             reason = Reason.TOPOLOGY_PLACEMENT_FAILED if found.fits_nowhere else reported.reason
@@ -349,6 +353,18 @@ class _Cycle:
         if self._reservations.must_wait(found):
             return self._defer(head, queue, found, needs)
         return self._outcomes.start(head, queue, found)
+
+    def _never_fits(self, head: Head, queue: ClusterQueue) -> bool:
+        """Reports whether all flavors were refused because not even nodes without workloads have room, and nothing can change
+        that for this head: neither fewer pods, nor another level, nor the end of a reservation.
+        """
+        workload = head.workload
+        if not head.fits_nowhere or not {flavor for _, flavor in head.refused} >= set(queue.flavors):
+            return False
+        flavors = (self._ledger.flavors.get(name) for name in queue.flavors)
+        fixed = len(workload.pod_sets) == 1 and not (spare_pods(workload) or relaxes(workload) or workload.replaces)
+        bound = bool(self._reservations) or bool(workload.reservation) or requested_hosts(workload) > 0
+        return fixed and not bound and not any(flavor is None or flavor.reservations for flavor in flavors)
 
     def _defer(self, head: Head, queue: ClusterQueue, found: Nomination, needs: QueueingHint | None = None) -> Wait:
         """Makes a head wait that fits once the victims of other preemptors have left."""

@@ -35,7 +35,7 @@ class Head:
 
     `refused` maps flavors whose nodes have no capacity for a pod set to the message of the placement. `fits_nowhere`: not even
     empty nodes have capacity. `first`: the head comes before all others whose `first` is None, as long as it borrows no further
-    than this level. `settled`: the head has its decision.
+    than this level. `settled`: the head has its decision. `never_fits`: it is known not to fit even alone.
     """
 
     workload: Workload
@@ -49,6 +49,7 @@ class Head:
     fits_nowhere: bool = True
     first: int | None = None
     settled: bool = False
+    never_fits: bool = False
 
     @classmethod
     def of(cls, workload: Workload) -> Head:

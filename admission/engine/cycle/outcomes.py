@@ -223,7 +223,8 @@ class Outcomes:
         if stays:
             self._release_behind(workload)
         self.settle(head)
-        never = reason in _MAY_LAST_FOREVER and head.fits_nowhere and cannot_run(self._ledger, workload) is not None
+        never = reason in _MAY_LAST_FOREVER and head.fits_nowhere
+        never = never and (head.never_fits or cannot_run(self._ledger, workload) is not None)
         too_large = self._too_large(workload, queue) if never and queue is not None else ""
         return Wait(workload.key, reason, message, stays, requested(workload, queue), never, too_large=too_large)
 

@@ -33,9 +33,9 @@ from admission.engine.explain.explanation import (
     Verdict,
 )
 from admission.engine.explain.wording import headline, level_text
-from admission.engine.model import Taint
+from admission.engine.model import PreemptionPolicy, Taint
 from admission.engine.reasons import Reason
-from tests.admission.engine.builders import CPU, HOST, RACK, Cluster, host, queue, racks, waits
+from tests.admission.engine.builders import CPU, HOST, RACK, Cluster, host, queue, racks, waits, workload
 from tests.admission.engine.dump import dump
 from tests.admission.engine.explain import situations
 from tests.admission.engine.explain.applied_remedies import admits, one_less
@@ -334,6 +334,22 @@ def test_of_many_taints_those_of_most_nodes_are_named_and_the_others_counted() -
     text = level_text(rack)
     assert text.endswith("; 284 nodes excluded by 284 more taints (room for 568))")
     assert len(text) < 1500
+
+
+@pytest.mark.parametrize(("pods", "least", "never"), [(5, None, True), (5, 4, False), (4, None, False), (9, 5, True)])
+def test_that_no_flavor_ever_holds_it_is_said_by_decision_and_explanation(
+    pods: int, least: int | None, never: bool
+) -> None:
+    full = workload("ns/full", 4, topology=situations.IN_A_RACK, priority=9)
+    pod_set = replace(full.pod_sets[0], count=pods, min_count=least)
+    waiting = replace(full, key=W, priority=1, queued=9.0, pod_sets=(pod_set,))
+    nodes = [host("a", "r1", 4, "first"), host("b", "r1", 3, "second")]
+    evicting = replace(queue(first=100, second=100), preemption=PreemptionPolicy("Any", "LowerPriority"))
+    cluster = situations.beside(waiting, racks("first"), racks("second"), *nodes, evicting, full)
+    [decision] = cluster.cycle().decisions
+    assert isinstance(decision, Wait)
+    assert decision.never is never
+    assert (explained(cluster).verdict is Verdict.CANNOT_RUN) is never
 
 
 def test_the_quota_view_names_the_borrowers() -> None:
