@@ -117,7 +117,7 @@ def _print_finding(finding: Finding, out: Console) -> None:
 
 
 def _verdict(arguments: DoctorArguments, report: Report) -> str:
-    number = sum(len(found) for _, found in report.findings)
+    number = sum(len(findings) for _, findings in report.findings)
     looked = f"{_counted(len(report.passed), 'check')} passed"
     counted = _counted(number, "finding")
     if arguments.preflight:

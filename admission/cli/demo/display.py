@@ -96,14 +96,14 @@ def story_of(view: JobView) -> str:
 
 def table(views: Views) -> Table:
     """Returns the table of jobs in order of submission."""
-    found = Table(title="jobs", title_justify="left", expand=False)
+    jobs = Table(title="jobs", title_justify="left", expand=False)
     for heading in ("job", "pods", "asks for", "state", "where, or why not"):
-        found.add_column(heading, overflow="fold", no_wrap=heading in ("job", "pods", "asks for", "state"))
+        jobs.add_column(heading, overflow="fold", no_wrap=heading in ("job", "pods", "asks for", "state"))
     for name, view in views.items():
         kind = f"{name} (JobSet)" if view.job.is_jobset else name
         state = Text(view.state, style=_STYLES[view.state])
-        found.add_row(kind, f"{view.running}/{view.job.pods}", view.job.topology_text, state, story_of(view))
-    return found
+        jobs.add_row(kind, f"{view.running}/{view.job.pods}", view.job.topology_text, state, story_of(view))
+    return jobs
 
 
 def tree(views: Views) -> Tree:

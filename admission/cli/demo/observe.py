@@ -64,8 +64,8 @@ async def observe(kube: Kube, jobs: Sequence[StoryJob]) -> dict[str, JobView]:
 
 
 async def _workloads(kube: Kube) -> dict[str, Workload]:
-    found = (await kube.list(WORKLOADS, NAMESPACE)).items
-    return {ref["name"]: Workload.from_wire(item) for item in found for ref in item["metadata"]["ownerReferences"]}
+    items = (await kube.list(WORKLOADS, NAMESPACE)).items
+    return {ref["name"]: Workload.from_wire(item) for item in items for ref in item["metadata"]["ownerReferences"]}
 
 
 def _job_of(pod: Obj) -> str:

@@ -110,7 +110,7 @@ class MoveExecutor:
             return f"the plan has {len(plan.moves)} moves, and at most {_MOST} are made together"
         if len(seen) < len(plan.moves) or any(key in self._scheduler.admitting for key in seen):
             return "a workload that would move is being written"
-        if any(found.status.unhealthy_nodes for found in seen.values()):
+        if any(workload.status.unhealthy_nodes for workload in seen.values()):
             return "a workload that would move lost a node"
         victims = [one.victim for one in plan.evictions]
         if gang is not None and victims:

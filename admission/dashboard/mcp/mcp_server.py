@@ -81,8 +81,8 @@ def manager(dashboard: Dashboard) -> StreamableHTTPSessionManager:
     """Returns what answers requests over HTTP: each by itself, as JSON, for the viewer in its scope."""
 
     def viewer(context: _Context) -> Viewer:
-        found: Viewer = context.request.scope[VIEWER]  # type: ignore[union-attr]  # None over stdio alone
-        return found
+        viewer: Viewer = context.request.scope[VIEWER]  # type: ignore[union-attr]  # None over stdio alone
+        return viewer
 
     server = made(dashboard, viewer)
     return StreamableHTTPSessionManager(server, json_response=True, stateless=True)

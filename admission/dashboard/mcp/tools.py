@@ -50,12 +50,14 @@ class Tool:
         self, dashboard: Dashboard, viewer: Viewer, arguments: Mapping[str, Any]
     ) -> tuple[dict[str, Any], bytes]:
         """Returns the answer, and the same as JSON. Raises Refused; for bad arguments it names the first bad one."""
-        found = checked(self.arguments, dict(arguments), "the arguments")
+        checked_arguments = checked(self.arguments, dict(arguments), "the arguments")
         if self.route.body is not None:
-            asked = Asked({}, {}, found)
+            asked = Asked({}, {}, checked_arguments)
         else:
-            path = {name: found.pop(name) for name in self.route.names}
-            asked = Asked(path, {name: str(value) for name, value in found.items() if value not in ("", None)}, {})
+            path = {name: checked_arguments.pop(name) for name in self.route.names}
+            asked = Asked(
+                path, {name: str(value) for name, value in checked_arguments.items() if value not in ("", None)}, {}
+            )
         answer: dict[str, Any] = await self.route.call(dashboard, viewer, asked)
         try:
             return answer, await encoded(answer, LONGEST_ANSWER)

@@ -25,15 +25,15 @@ async def encoded(answer: dict[str, Any], most: int | None = None) -> bytes:
         whole = msgspec.json.encode(answer)
         _check(whole, most)
         return whole
-    turns, found = Turns(), bytearray(b'{"items":[')
+    turns, encoded_rows = Turns(), bytearray(b'{"items":[')
     for first in range(0, len(rows), _PART):
-        found += (b"," if first else b"") + msgspec.json.encode(rows[first : first + _PART])[1:-1]
-        _check(found, most)
+        encoded_rows += (b"," if first else b"") + msgspec.json.encode(rows[first : first + _PART])[1:-1]
+        _check(encoded_rows, most)
         await turns.give_way()
     rest = msgspec.json.encode({key: value for key, value in answer.items() if key != ROWS})[1:]
-    found += b"]" + (b"," if len(rest) > 1 else b"") + rest
-    _check(found, most)
-    return bytes(found)
+    encoded_rows += b"]" + (b"," if len(rest) > 1 else b"") + rest
+    _check(encoded_rows, most)
+    return bytes(encoded_rows)
 
 
 def _check(encoded: bytes | bytearray, most: int | None) -> None:

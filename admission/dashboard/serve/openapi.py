@@ -74,7 +74,7 @@ def _operation(route: Route) -> dict[str, Any]:
         for each in route.query
     ]
     schema = {"type": "object"} if route.answer is None else {"$ref": _ref(route.answer.__name__)}
-    found: dict[str, Any] = {
+    operation: dict[str, Any] = {
         "operationId": route.name,
         "summary": route.summary,
         "description": f"Rights: {route.rights}.",
@@ -84,11 +84,11 @@ def _operation(route: Route) -> dict[str, Any]:
         },
     }
     if inside or query:
-        found["parameters"] = [*inside, *query]
+        operation["parameters"] = [*inside, *query]
     if route.body is not None:
         content = {"application/json": {"schema": {"$ref": _ref(route.body.__name__)}}}
-        found["requestBody"] = {"required": True, "content": content}
-    return found
+        operation["requestBody"] = {"required": True, "content": content}
+    return operation
 
 
 def _events() -> dict[str, Any]:

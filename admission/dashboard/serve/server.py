@@ -186,19 +186,19 @@ class DashboardServer:
             return web.Response(body=self._openapi, content_type="application/json")
         if path == "/healthz":
             return web.Response(text="ok\n")
-        found = self._files.get(path)
-        if found is None:
+        file = self._files.get(path)
+        if file is None:
             raise Refused(404, "NotFound", "there is no such file")
         packed = _takes_gzip(request)
-        tag = f'"{found.tag}{".gz" if packed else ""}"'
-        headers = {"ETag": tag, "Cache-Control": found.caching, "Vary": "Accept-Encoding"}
+        tag = f'"{file.tag}{".gz" if packed else ""}"'
+        headers = {"ETag": tag, "Cache-Control": file.caching, "Vary": "Accept-Encoding"}
         if request.headers.get("If-None-Match") == tag:
             return web.Response(status=304, headers=headers)
         if packed:
             headers["Content-Encoding"] = "gzip"
-        charset = "utf-8" if found.content_type.startswith("text/") else None
-        body = found.packed if packed else found.body
-        return web.Response(body=body, content_type=found.content_type, charset=charset, headers=headers)
+        charset = "utf-8" if file.content_type.startswith("text/") else None
+        body = file.packed if packed else file.body
+        return web.Response(body=body, content_type=file.content_type, charset=charset, headers=headers)
 
     # ---- changes
 
@@ -267,17 +267,17 @@ def _host(url: str) -> str:
 
 
 async def _body(request: web.BaseRequest) -> bytes:
-    found = bytearray()
+    body = bytearray()
     if not request.can_read_body:
         finished(request)
         return b""
     async with asyncio.timeout(_READ_WITHIN):
         async for block in request.content.iter_chunked(_BLOCK):
-            found += block
-            if len(found) > LONGEST_BODY:
+            body += block
+            if len(body) > LONGEST_BODY:
                 raise Refused(413, "TooLarge", f"the body is longer than {LONGEST_BODY} bytes")
     finished(request)
-    return bytes(found)
+    return bytes(body)
 
 
 async def _question(request: web.BaseRequest, route: Route) -> Mapping[str, Any]:
@@ -287,10 +287,10 @@ async def _question(request: web.BaseRequest, route: Route) -> Mapping[str, Any]
     if route.body is None:
         return {}
     try:
-        found = msgspec.json.decode(body)
+        question = msgspec.json.decode(body)
     except (msgspec.MsgspecError, RecursionError, UnicodeError):
         raise Refused(400, "BadRequest", "the body is not JSON") from None
-    return checked(route.body, found, "the body")
+    return checked(route.body, question, "the body")
 
 
 def _refused(refusal: Refused) -> web.Response:

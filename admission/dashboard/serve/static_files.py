@@ -27,7 +27,7 @@ class StaticFile:
 
 def load(folder: Path = FOLDER) -> dict[str, StaticFile]:
     """Returns the files by path, `/` for the page."""
-    found: dict[str, StaticFile] = {}
+    files: dict[str, StaticFile] = {}
     for file in sorted(folder.rglob("*")):
         if not file.is_file():
             continue
@@ -35,9 +35,9 @@ def load(folder: Path = FOLDER) -> dict[str, StaticFile]:
         body = file.read_bytes()
         kind = mimetypes.guess_type(file.name)[0] or "application/octet-stream"
         tag = hashlib.sha256(body).hexdigest()[:32]
-        found[path] = StaticFile(
+        files[path] = StaticFile(
             body, gzip.compress(body, mtime=0), kind, tag, _FOREVER if path.startswith("/assets/") else _ASK
         )
-    if INDEX in found:
-        found["/"] = found[INDEX]
-    return found
+    if INDEX in files:
+        files["/"] = files[INDEX]
+    return files

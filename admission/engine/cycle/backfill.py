@@ -196,14 +196,14 @@ class Backfill:
             self._order.reserve(workload.key, None)
             return ReservedStart()
         passing = reason in _MAY_PASS and not (fits_nowhere and reason is Reason.TOPOLOGY_PLACEMENT_FAILED)
-        found = self._earliest(workload, queue, level) if passing and not is_grouped(workload) else None
-        if found is None:
+        earliest = self._earliest(workload, queue, level) if passing and not is_grouped(workload) else None
+        if earliest is None:
             self._order.reserve(workload.key, None)
             if passing:
                 self._queues.mark_start_unknown(workload.key)
                 return ReservedStart()
             return ReservedStart(overtaken=self._queues.starts.of(queue.name) is not None)
-        start, nomination = found
+        start, nomination = earliest
         admission, borrows = nomination.admission(), nomination.assignment.level
         self._order.reserve(workload.key, StartReservation(start, admission, borrows, self._now))
         return ReservedStart(start, overtaken=True)
@@ -218,10 +218,10 @@ class Backfill:
             shape = shape_of(workload)
             last, stride = self._guesses.get(shape, (self._last, 1))
             before = future.position(last)
-            found = self._first_fit(workload, queue, future, before + stride)
-            if found is None:
+            first = self._first_fit(workload, queue, future, before + stride)
+            if first is None:
                 return None
-            position, nomination = found
+            position, nomination = first
             self._last = future.time(position)
             self._guesses[shape] = self._last, max(0, position - before)
             return self._last, nomination
@@ -244,41 +244,41 @@ class Backfill:
         end = len(future)
         if (first := galloping_search(possible, 0, end, guess)) is None:
             return None
-        found = fits(first[0])
-        return galloping_search(fits, first[0], end, guess) if found is None else (first[0], found)
+        nomination = fits(first[0])
+        return galloping_search(fits, first[0], end, guess) if nomination is None else (first[0], nomination)
 
     # ---- those behind
 
-    def delays(self, queue: ClusterQueue, found: Nomination) -> str | None:
+    def delays(self, queue: ClusterQueue, nomination: Nomination) -> str | None:
         """Returns the message that names the head that this workload would delay if it started now; None if it delays none.
 
         Its guess does not count.
         """
-        return self._permission(queue, found, None).refusal
+        return self._permission(queue, nomination, None).refusal
 
-    def permission(self, queue: ClusterQueue, found: Nomination) -> Permission:
+    def permission(self, queue: ClusterQueue, nomination: Nomination) -> Permission:
         """Returns whether the workload may start now, be it by its guess."""
-        workload = found.workload
-        asked = queue.by_guess and workload.time_limit is None and not found.victims and not workload.replaces
+        workload = nomination.workload
+        asked = queue.by_guess and workload.time_limit is None and not nomination.victims and not workload.replaces
         if not asked or queue.checks:
-            return self._permission(queue, found, None)
-        made = self._permission(queue, found, workload.guess)
+            return self._permission(queue, nomination, None)
+        made = self._permission(queue, nomination, workload.guess)
         return made if made.refusal is None else replace(made, refusal=f"{made.refusal}; {_guess_in_words(workload)}")
 
-    def _permission(self, queue: ClusterQueue, found: Nomination, guess: float | None) -> Permission:
-        level, overtaking, self.unsearched = found.assignment.level, None, False
-        for one in sorted(self._order.all(), key=lambda one: (one.reservation.start, one.head.key)):
+    def _permission(self, queue: ClusterQueue, nomination: Nomination, guess: float | None) -> Permission:
+        level, overtaking, self.unsearched = nomination.assignment.level, None, False
+        for one in sorted(self._order.all(), key=lambda start: (start.reservation.start, start.head.key)):
             head, reservation = one.head, one.reservation
-            if not self._order.binds(one, found.workload, level) or not _share_flavor(reservation, found):
+            if not self._order.binds(one, nomination.workload, level) or not _share_flavor(reservation, nomination):
                 continue
             if overtaking is not None and overtaking.until <= reservation.start:
                 continue
-            if self._holds(head, reservation, queue, found):
+            if self._holds(head, reservation, queue, nomination):
                 continue
             if (
                 guess is None
                 or not _may_evict(head)
-                or self._now + guess + found.workload.termination > reservation.start
+                or self._now + guess + nomination.workload.termination > reservation.start
             ):
                 return Permission(f"would delay {head.key}, which comes before it and is {expected(reservation.start)}")
             overtaking = Overtaking(head.key, guess, reservation.start)
@@ -292,9 +292,9 @@ class Backfill:
         if not queue.backfill:
             return []
         due = [key for key, at in self._ledger.allocations.yielding.items() if at <= self._now and key not in leaving]
-        found = [one for key in due if (one := self._ledger.workload(key)) is not None]
-        found = [one for one in found if one.time_limit is None and not one.evicted]
-        return sorted(found, key=lambda one: (-one.priority, one.reserved or self._now, one.key))
+        late = [one for key in due if (one := self._ledger.workload(key)) is not None]
+        late = [one for one in late if one.time_limit is None and not one.evicted]
+        return sorted(late, key=lambda workload: (-workload.priority, workload.reserved or self._now, workload.key))
 
     def _overdue(self) -> frozenset[str]:
         return _keys([step for step in self._steps() if step[0] <= self._now])
@@ -324,10 +324,10 @@ class Backfill:
                 self._ledger.holds.put(Hold.of(HoldKind.START_RESERVATION, one.head, one.reservation.admission))
             for key in self._overdue() - leaving:
                 self._ledger.remove_with_pods(key)
-            found = self._fit(workload, self._now)
-            return None if found is None else self._sparing(found, late)
+            nomination = self._fit(workload, self._now)
+            return None if nomination is None else self._sparing(nomination, late)
 
-    def _sparing(self, found: Nomination, late: Sequence[Workload]) -> Nomination:
+    def _sparing(self, nomination: Nomination, late: Sequence[Workload]) -> Nomination:
         """In a trial without the late ones: returns the nomination with few victims among them."""
         victims = list(late)
         for one in late[:_SPARED]:
@@ -335,26 +335,28 @@ class Backfill:
                 continue
             with self._ledger.trial() as trial:
                 self._ledger.charge(replace(one, admission=None), one.admission)
-                if (other := self._fit(found.workload, self._now)) is not None:
+                if (other := self._fit(nomination.workload, self._now)) is not None:
                     trial.keep()
-                    found = other
+                    nomination = other
                     victims.remove(one)
-        return replace(found, victims=tuple(Victim(one.key, PreemptionReason.BACKFILL_ENDED) for one in victims))
+        return replace(nomination, victims=tuple(Victim(one.key, PreemptionReason.BACKFILL_ENDED) for one in victims))
 
-    def _related(self, one: Workload, other: Workload) -> bool:
+    def _related(self, first: Workload, second: Workload) -> bool:
         tree_of = self._ledger.quota.tree_of
-        return tree_of(one.cluster_queue) == tree_of(other.cluster_queue)
+        return tree_of(first.cluster_queue) == tree_of(second.cluster_queue)
 
-    def _holds(self, head: Workload, reservation: StartReservation, queue: ClusterQueue, found: Nomination) -> bool:
-        ends = running(found.workload, queue, self._now).ends
+    def _holds(
+        self, head: Workload, reservation: StartReservation, queue: ClusterQueue, nomination: Nomination
+    ) -> bool:
+        ends = running(nomination.workload, queue, self._now).ends
         if ends is not None and ends <= reservation.start:
             return True
         target = self._ledger.quota.spec(head.cluster_queue)
         if target is None:
             return True
         steps = [step for step in self._steps() if step[0] <= reservation.start]
-        admission = found.admission()
-        apart = reservation.firm and not found.victims and _share_no_domain(reservation.admission, admission)
+        admission = nomination.admission()
+        apart = reservation.firm and not nomination.victims and _share_no_domain(reservation.admission, admission)
         if apart and self._quota_suffices(head, reservation, admission, steps):
             return True
         if self._searches <= 0:
@@ -362,10 +364,10 @@ class Backfill:
             return False
         self._searches -= 1
         with self._ledger.trial():
-            for victim in found.victims:
+            for victim in nomination.victims:
                 self._ledger.remove_with_pods(victim.workload)
-            self._ledger.charge(found.workload, admission)
-            with self._future(head, reservation.level, besides=found.workload.key) as future:
+            self._ledger.charge(nomination.workload, admission)
+            with self._future(head, reservation.level, besides=nomination.workload.key) as future:
                 future.move_to(future.position(reservation.start))
                 other = self._fit(head, reservation.start)
         if other is None:
@@ -413,11 +415,11 @@ class Backfill:
             with future.opened():
                 yield future
 
-    def _packed(self, one: BindingStart) -> FutureReservation:
+    def _packed(self, start: BindingStart) -> FutureReservation:
         """In a trial: holds the reserved capacity, since only the packing determines the nodes, and returns it."""
-        head, admission = one.head, one.reservation.admission
+        head, admission = start.head, start.reservation.admission
         self._ledger.holds.put(Hold.of(HoldKind.START_RESERVATION, head, admission))
-        return future_of(self._ledger, head, admission, self._ledger.footprint(head.key), one.end)
+        return future_of(self._ledger, head, admission, self._ledger.footprint(head.key), start.end)
 
     def _steps(self) -> list[Step]:
         """Returns the running workloads by end, the earliest end first; an end in the past counts as now."""
@@ -461,8 +463,8 @@ class Backfill:
 
     def _fit(self, workload: Workload, at: float) -> Nomination | None:
         """Returns the nomination of the workload on the ledger as it is, without preemption; None if it does not fit."""
-        found = solve(self._ledger, (workload,), at, fair=self._fair)
-        return None if isinstance(found, Unsolved) else found[0]
+        solved = solve(self._ledger, (workload,), at, fair=self._fair)
+        return None if isinstance(solved, Unsolved) else solved[0]
 
 
 def _guess_in_words(workload: Workload) -> str:
@@ -480,9 +482,9 @@ def _keys(steps: Sequence[Step]) -> frozenset[str]:
     return frozenset().union(*(ended for _, ended in steps))
 
 
-def _share_no_domain(one: Admission, other: Admission) -> bool:
+def _share_no_domain(first: Admission, second: Admission) -> bool:
     """Reports whether the two have no topology domain in common. Ignores quota."""
-    return _places(one).isdisjoint(_places(other))
+    return _places(first).isdisjoint(_places(second))
 
 
 def _places(admission: Admission) -> set[tuple[str, tuple[str, ...]]]:
@@ -499,6 +501,6 @@ def _flavors(admission: Admission) -> set[str]:
     return {flavor for pod_set in admission.pod_sets for flavor in pod_set.flavors.values()}
 
 
-def _share_flavor(reservation: StartReservation, found: Nomination) -> bool:
+def _share_flavor(reservation: StartReservation, nomination: Nomination) -> bool:
     """Reports whether both use a common flavor."""
-    return not _flavors(reservation.admission).isdisjoint(_flavors(found.admission()))
+    return not _flavors(reservation.admission).isdisjoint(_flavors(nomination.admission()))

@@ -366,9 +366,11 @@ class _Cycle:
         bound = bool(self._reservations) or bool(workload.reservation) or requested_hosts(workload) > 0
         return fixed and not bound and not any(flavor is None or flavor.reservations for flavor in flavors)
 
-    def _defer(self, head: Head, queue: ClusterQueue, found: Nomination, needs: QueueingHint | None = None) -> Wait:
+    def _defer(
+        self, head: Head, queue: ClusterQueue, nomination: Nomination, needs: QueueingHint | None = None
+    ) -> Wait:
         """Makes a head wait that fits once the victims of other preemptors have left."""
-        self._outcomes.reserve(head, found, self._reservations.leaving, needs=needs)
+        self._outcomes.reserve(head, nomination, self._reservations.leaving, needs=needs)
         return Wait(head.workload.key, Reason.WAITING_FOR_PREEMPTED, DEFERRED, True, requested(head.workload, queue))
 
     def _start_reserved(self, head: Head, queue: ClusterQueue) -> Decision | None:
@@ -406,23 +408,23 @@ class _Cycle:
             return None
         return flavors_of(self._ledger, head.workload, queue, Scope(fair=self._fair))
 
-    def _end_backfill(self, head: Head, queue: ClusterQueue, found: Nomination) -> Decision:
+    def _end_backfill(self, head: Head, queue: ClusterQueue, nomination: Nomination) -> Decision:
         """Evicts the workloads that overtook the head by their guess and are in its way now that it is to start."""
-        if (why := self._backfill.delays(queue, found)) is not None:
+        if (why := self._backfill.delays(queue, nomination)) is not None:
             return self._outcomes.wait(head, queue, BEHIND, why)
-        victims = frozenset(victim.workload for victim in found.victims)
-        self._outcomes.reserve(head, found, victims, evicts=True)
+        victims = frozenset(victim.workload for victim in nomination.victims)
+        self._outcomes.reserve(head, nomination, victims, evicts=True)
         message = f"Pending the eviction of {len(victims)} workload(s) that overtook it and ran longer than expected"
-        return Preempt(head.workload.key, found.victims, message, requested(head.workload, queue))
+        return Preempt(head.workload.key, nomination.victims, message, requested(head.workload, queue))
 
-    def _preempt(self, head: Head, queue: ClusterQueue, found: Nomination, needs: QueueingHint | None) -> Decision:
-        if (why := self._backfill.delays(queue, found)) is not None:
+    def _preempt(self, head: Head, queue: ClusterQueue, nomination: Nomination, needs: QueueingHint | None) -> Decision:
+        if (why := self._backfill.delays(queue, nomination)) is not None:
             return self._outcomes.wait(head, queue, BEHIND, why)
         if head.workload.gated:
             return replace(self._outcomes.wait(head, queue, Reason.ADMISSION_GATED, PREEMPTION_GATED), gated=True)
-        if (repeated := self._outcomes.too_often(head, found.victims)) is not None:
+        if (repeated := self._outcomes.too_often(head, nomination.victims)) is not None:
             return self._start_beside_others(head, queue) or self._outcomes.wait_to_evict_again(head, queue, *repeated)
-        victims = frozenset(victim.workload for victim in found.victims)
-        self._outcomes.reserve(head, found, victims, needs=needs, evicts=True)
-        message = f"{found.assignment.message()}. Pending the preemption of {len(victims)} workload(s)"
-        return Preempt(head.workload.key, found.victims, message, requested(head.workload, queue))
+        victims = frozenset(victim.workload for victim in nomination.victims)
+        self._outcomes.reserve(head, nomination, victims, needs=needs, evicts=True)
+        message = f"{nomination.assignment.message()}. Pending the preemption of {len(victims)} workload(s)"
+        return Preempt(head.workload.key, nomination.victims, message, requested(head.workload, queue))

@@ -143,7 +143,7 @@ class _Holder:
         for domain in earlier.keys() - kept:
             ledger.holds.drop(_key(self._flavor, domain))
         idle = _idle_hosts(self._tree, self._rule, counts.keys() - kept)
-        found = {
+        idle_of = {
             domain: earlier[domain]
             if domain in kept
             else self._hold(
@@ -151,7 +151,7 @@ class _Holder:
             )
             for domain, number in counts.items()
         }
-        held = {domain: hosts for domain, hosts in found.items() if hosts}
+        held = {domain: hosts for domain, hosts in idle_of.items() if hosts}
         generation, hosts_now = ledger.generation(self._flavor), len(self._tree.levels[-1])
         state = FlavorSpares(self._rule, held, counts, hosts_now, generation)
         ledger.journal.put(ledger.flavor_spares, self._flavor, state)
@@ -222,14 +222,14 @@ def _wanted(tree: Tree, rule: SpareRule) -> dict[Values, int]:
 def _idle_hosts(tree: Tree, rule: SpareRule, domains: Collection[Values]) -> dict[Values, list[str]]:
     """Returns by domain the hosts on which no admitted workload uses anything, by name. O(hosts), for all domains together."""
     level = tree.level_of(rule.level)
-    found: dict[Values, list[str]] = {domain: [] for domain in domains}
+    idle: dict[Values, list[str]] = {domain: [] for domain in domains}
     if level is None or not domains:
-        return found
+        return idle
     slots = {slot: domain for domain in domains if (slot := tree.levels[level].slots.get(domain)) is not None}
     above = _domain_of_hosts(tree, level)
     for host in tree.levels[-1].in_order(np.flatnonzero(tree.idle() & np.isin(above, list(slots))).tolist()):
-        found[slots[int(above[host])]].append(tree.values(host)[-1])
-    return found
+        idle[slots[int(above[host])]].append(tree.values(host)[-1])
+    return idle
 
 
 def _domain_of(tree: Tree, rule: SpareRule, host: str) -> Values | None:
@@ -241,10 +241,10 @@ def _domain_of(tree: Tree, rule: SpareRule, host: str) -> Values | None:
 def _free_amounts(tree: Tree, host: str) -> Amounts:
     """Returns what is free on the host, by resource; without pod slots and exclusive names."""
     row, columns = tree.row_of_host[host], tree.columns
-    found = {
+    amounts = {
         name: tree.free_at(row, column) for column, name in enumerate(columns.names) if column not in columns.exclusive
     }
-    return {name: amount for name, amount in found.items() if amount > 0 and name != "pods"}
+    return {name: amount for name, amount in amounts.items() if amount > 0 and name != "pods"}
 
 
 def _domain_of_hosts(tree: Tree, level: int) -> Ints:

@@ -64,13 +64,13 @@ class Nominator:
         workload: Workload,
         queue: ClusterQueue,
         scope: Scope = EVERYWHERE,
-        known: FlavorAssignment | None = None,
+        settled: FlavorAssignment | None = None,
     ) -> Nomination:
         """Returns the best nomination for all pods; else for the most pods that can start; else again the one for all pods.
 
-        `known` is the result of a search for all pods in this scope, if it was made before.
+        `settled` is the result of a search for all pods in this scope, if it was made before.
         """
-        full = self._best(workload, queue, scope, known)
+        full = self._best(workload, queue, scope, settled)
         if full.starts or not self._partial:
             return full
         some = self.fewer(workload, queue, scope)
@@ -90,37 +90,37 @@ class Nominator:
         return beside.fewer(workload, queue, scope)
 
     def _best(
-        self, workload: Workload, queue: ClusterQueue, scope: Scope, known: FlavorAssignment | None = None
+        self, workload: Workload, queue: ClusterQueue, scope: Scope, settled: FlavorAssignment | None = None
     ) -> Nomination:
         searches: Searches = {}
-        found = self._attempt(workload, queue, scope, searches, known)
-        if not found.starts and self._thorough and len(queue.flavors) > 1:
-            found = self._elsewhere(found, workload, queue, scope, searches) or found
-        return found
+        nomination = self._attempt(workload, queue, scope, searches, settled)
+        if not nomination.starts and self._thorough and len(queue.flavors) > 1:
+            nomination = self._elsewhere(nomination, workload, queue, scope, searches) or nomination
+        return nomination
 
     def _elsewhere(
         self, first: Nomination, workload: Workload, queue: ClusterQueue, scope: Scope, searches: Searches
     ) -> Nomination | None:
-        refused, found = dict(scope.refused), first
-        while found.failed.keys() - refused.keys():
-            refused.update(found.failed)
-            found = self._attempt(workload, queue, replace(scope, refused=dict(refused)), searches)
-            if found.starts:
-                return found
+        refused, nomination = dict(scope.refused), first
+        while nomination.failed.keys() - refused.keys():
+            refused.update(nomination.failed)
+            nomination = self._attempt(workload, queue, replace(scope, refused=dict(refused)), searches)
+            if nomination.starts:
+                return nomination
         return None
 
-    def at_once(self, workload: Workload, queue: ClusterQueue, known: FlavorAssignment) -> Nomination | None:
+    def at_once(self, workload: Workload, queue: ClusterQueue, settled: FlavorAssignment) -> Nomination | None:
         """Returns the nomination with these flavors on nodes as they are; None if quota or nodes have too little capacity."""
-        if known.mode is not Mode.FIT:
+        if settled.mode is not Mode.FIT:
             return None
-        requests = placement_requests(workload, queue, known, self._ledger.flavors, self._now)
-        placed = self._place(workload, known, requests)
-        return Nomination(workload, known, placed.assignments) if placed.fits else None
+        requests = placement_requests(workload, queue, settled, self._ledger.flavors, self._now)
+        placed = self._place(workload, settled, requests)
+        return Nomination(workload, settled, placed.assignments) if placed.fits else None
 
     def _place(
-        self, workload: Workload, found: FlavorAssignment, requests: Sequence[PlacementRequest]
+        self, workload: Workload, flavors: FlavorAssignment, requests: Sequence[PlacementRequest]
     ) -> PlacementResult:
-        return within_quota(self._ledger, workload, found, requests, place(self._ledger, requests))
+        return within_quota(self._ledger, workload, flavors, requests, place(self._ledger, requests))
 
     def fewer(self, workload: Workload, queue: ClusterQueue, scope: Scope = EVERYWHERE) -> Nomination | None:
         """Returns the nomination for the largest number of pods, below all, that can start; None if there is none."""
@@ -130,9 +130,9 @@ class Nominator:
         while low < high:
             middle = (low + high) // 2
             tried = (self._best(fewer, queue, scope) for fewer in with_fewer(workload, middle))
-            found = next((each for each in tried if each.starts), None)
-            if found is not None:
-                best, high = found, middle
+            nomination = next((each for each in tried if each.starts), None)
+            if nomination is not None:
+                best, high = nomination, middle
             else:
                 low = middle + 1
         return best
@@ -143,47 +143,47 @@ class Nominator:
         queue: ClusterQueue,
         scope: Scope,
         searches: Searches,
-        known: FlavorAssignment | None = None,
+        settled: FlavorAssignment | None = None,
     ) -> Nomination:
         preemption = self._preemptions.about(workload)
-        found = known
-        if found is None:
-            found = flavors_of(self._ledger, workload, queue, scope, preemption, searches=searches)
-        if found.mode is Mode.NO_FIT:
-            return Nomination(workload, found)
-        requests = placement_requests(workload, queue, found, self._ledger.flavors, self._now)
-        if found.mode is Mode.FIT:
-            placed = self._ledger.placement.refusal(requests) or self._place(workload, found, requests)
+        flavors = settled
+        if flavors is None:
+            flavors = flavors_of(self._ledger, workload, queue, scope, preemption, searches=searches)
+        if flavors.mode is Mode.NO_FIT:
+            return Nomination(workload, flavors)
+        requests = placement_requests(workload, queue, flavors, self._ledger.flavors, self._now)
+        if flavors.mode is Mode.FIT:
+            placed = self._ledger.placement.refusal(requests) or self._place(workload, flavors, requests)
             if placed.fits:
-                return Nomination(workload, found, placed.assignments)
-            found = _unplaced(found, placed.failures, Mode.PREEMPT)
-        return self._behind_others(workload, found, requests, preemption)
+                return Nomination(workload, flavors, placed.assignments)
+            flavors = _unplaced(flavors, placed.failures, Mode.PREEMPT)
+        return self._behind_others(workload, flavors, requests, preemption)
 
     def _behind_others(
         self,
         workload: Workload,
-        found: FlavorAssignment,
+        flavors: FlavorAssignment,
         requests: Sequence[PlacementRequest],
         preemption: VictimFinder,
     ) -> Nomination:
         """Returns the nomination after evictions: the victims, and the domains that the workload would take then."""
-        failed = _failed(found)
+        failed = _failed(flavors)
         empty = place(self._ledger, requests, empty=True)
         if not empty.fits:
-            found = _unplaced(found, empty.failures, Mode.NO_FIT)
-            return Nomination(workload, found, fits_nowhere=True, failed=_failed(found) if failed else {})
-        found = _all_placed_preempt(found)
-        victims = tuple(preemption.targets(workload, found))
+            flavors = _unplaced(flavors, empty.failures, Mode.NO_FIT)
+            return Nomination(workload, flavors, fits_nowhere=True, failed=_failed(flavors) if failed else {})
+        flavors = _all_placed_preempt(flavors)
+        victims = tuple(preemption.targets(workload, flavors))
         places = empty.assignments
         if victims and requests:
-            places = self._places_without(victims, workload, found, requests)
-        return Nomination(workload, found, places, victims, failed=failed)
+            places = self._places_without(victims, workload, flavors, requests)
+        return Nomination(workload, flavors, places, victims, failed=failed)
 
     def _places_without(
         self,
         victims: Sequence[Victim],
         workload: Workload,
-        found: FlavorAssignment,
+        flavors: FlavorAssignment,
         requests: Sequence[PlacementRequest],
     ) -> Mapping[str, Assignment]:
         with self._ledger.trial():
@@ -192,29 +192,29 @@ class Nominator:
                 if (admission := self._ledger.admission(victim.workload)) is not None:
                     usage = self._ledger.returned(victim.workload, admission)
                     self._ledger.quota.remove(admission.cluster_queue, usage)
-            return self._place(workload, found, requests).assignments
+            return self._place(workload, flavors, requests).assignments
 
 
-def _failed(found: FlavorAssignment) -> dict[tuple[str, str], str]:
+def _failed(flavors: FlavorAssignment) -> dict[tuple[str, str], str]:
     """Returns the flavors that cannot fit without victims; empty if quota has no candidates, since then no other flavor has
     any.
     """
-    if found.mode is Mode.NO_CANDIDATES:
+    if flavors.mode is Mode.NO_CANDIDATES:
         return {}
     return {
         (pod_set.name, pick.flavor): pod_set.unplaced or "; ".join(pod_set.reasons)
-        for pod_set in found.pod_sets
+        for pod_set in flavors.pod_sets
         for pick in pod_set.picks.values()
         if pick.mode < Mode.FIT
     }
 
 
-def _unplaced(found: FlavorAssignment, failures: Mapping[str, NoPlacement], mode: Mode) -> FlavorAssignment:
+def _unplaced(flavors: FlavorAssignment, failures: Mapping[str, NoPlacement], mode: Mode) -> FlavorAssignment:
     """Returns the assignment with the message for the first pod set without a place, at most in this mode.
 
     If an empty cluster has no room either, the message counts the capacity of an empty cluster, because that shortage lasts.
     """
-    name = next(p.name for p in found.pod_sets if p.name in failures)
+    name = next(p.name for p in flavors.pod_sets if p.name in failures)
     message = failures[name].message
     why = Reason.WAITING_FOR_QUOTA if failures[name].quota else Reason.TOPOLOGY_PLACEMENT_FAILED
 
@@ -231,10 +231,10 @@ def _unplaced(found: FlavorAssignment, failures: Mapping[str, NoPlacement], mode
             unplaced=message,
         )
 
-    return replace(found, pod_sets=tuple(with_reason(pod_set) for pod_set in found.pod_sets))
+    return replace(flavors, pod_sets=tuple(with_reason(pod_set) for pod_set in flavors.pod_sets))
 
 
-def _all_placed_preempt(found: FlavorAssignment) -> FlavorAssignment:
+def _all_placed_preempt(flavors: FlavorAssignment) -> FlavorAssignment:
     """Marks pod sets with topology as preempting: they compete with the victims for nodes even if their quota fits."""
 
     def at_most(pod_set: PodSetFlavors) -> PodSetFlavors:
@@ -243,4 +243,4 @@ def _all_placed_preempt(found: FlavorAssignment) -> FlavorAssignment:
         picks = {name: replace(pick, mode=min(pick.mode, Mode.PREEMPT)) for name, pick in pod_set.picks.items()}
         return replace(pod_set, picks=picks)
 
-    return replace(found, pod_sets=tuple(at_most(pod_set) for pod_set in found.pod_sets))
+    return replace(flavors, pod_sets=tuple(at_most(pod_set) for pod_set in flavors.pod_sets))

@@ -82,66 +82,68 @@ class Outcomes:
         if (workload := self._queues.head(head.queue)) is not None:
             self.enter(workload)
 
-    def start(self, head: Head, queue: ClusterQueue, found: Nomination) -> Decision:
+    def start(self, head: Head, queue: ClusterQueue, nomination: Nomination) -> Decision:
         """Admits the head. It waits instead if it would delay a head with a reserved start, if a feature refuses it, or if no
         more workloads may start.
         """
-        permission = self._backfill.permission(queue, found)
+        permission = self._backfill.permission(queue, nomination)
         if permission.refusal is not None:
             return self.wait(head, queue, BEHIND, permission.refusal)
-        if (refusal := self._features.refuses(found)) is not None:
+        if (refusal := self._features.refuses(nomination)) is not None:
             return self.wait(head, queue, *refusal)
         if self.startable is not None and self.startable <= 0:
             return self.wait(head, queue, Reason.WAITING_FOR_PODS_READY, NOT_READY)
-        workload, admission = found.workload, found.admission()
+        workload, admission = nomination.workload, nomination.admission()
         admitted = permission.applied_to(running(workload, queue, self._now))
         with self._ledger.trial() as trial:  # all of it or nothing
             self._ledger.charge_instead(workload.replaces, admitted, admission)
-            if (refusal := self._features.starts(found)) is None:
+            if (refusal := self._features.starts(nomination)) is None:
                 trial.keep()
         if refusal is not None:
             return self.wait(head, queue, *refusal)
         if self.startable is not None:
             self.startable -= 1
-        self.requeued |= self._backfill.record_admission(admitted, admission, found.assignment.level)
+        self.requeued |= self._backfill.record_admission(admitted, admission, nomination.assignment.level)
         self._queues.keep(workload.key, None)
         if workload.key in self._queues.preemptors:
             self._requeue_all(workload)  # who was refused beside its reservation may evict it now
         self._queues.remove(workload.key)
         self._queues.past.enter(workload, admission, self._now)
         self.settle(head)
-        self._record_usage(found)
-        note = relaxed(workload, queue, self._ledger.flavors, found.assignment, self._now)
-        considered, overtaking = found.assignment.considered(), permission.overtaking
+        self._record_usage(nomination)
+        note = relaxed(workload, queue, self._ledger.flavors, nomination.assignment, self._now)
+        considered, overtaking = nomination.assignment.considered(), permission.overtaking
         return Admit(workload.key, admission, note, considered, overtaking)
 
-    def _record_usage(self, found: Nomination) -> None:
+    def _record_usage(self, nomination: Nomination) -> None:
         """Records an admission: if it borrows, other queues of the cohort tree may reclaim from its queue.
 
         A slice may be younger than the one before, or its priority lower, so that others may evict it now.
         """
-        self._order.usage_grown(found.workload.cluster_queue)
-        if found.assignment.level or found.workload.replaces:
-            self.borrowers.add(found.workload.cluster_queue)
+        self._order.usage_grown(nomination.workload.cluster_queue)
+        if nomination.assignment.level or nomination.workload.replaces:
+            self.borrowers.add(nomination.workload.cluster_queue)
 
-    def start_member(self, found: Nomination) -> Admit:
+    def start_member(self, nomination: Nomination) -> Admit:
         """Takes an already charged member out of its queue, wherever it stands, and returns its admission."""
-        workload, name = found.workload, found.workload.cluster_queue
-        self._features.starts(found)
+        workload, name = nomination.workload, nomination.workload.cluster_queue
+        self._features.starts(nomination)
         if (queue := self._ledger.quota.spec(name)) is not None:
             admitted = running(workload, queue, self._now)
-            self.requeued |= self._backfill.record_admission(admitted, found.admission(), found.assignment.level)
+            self.requeued |= self._backfill.record_admission(
+                admitted, nomination.admission(), nomination.assignment.level
+            )
         first = self._queues.head(name)
         self._queues.remove(workload.key)
-        self._queues.past.enter(workload, found.admission(), self._now)
+        self._queues.past.enter(workload, nomination.admission(), self._now)
         if first is not None and first.key == workload.key:
             self._order.leave(Head.of(workload))
         if first is None or first.key == workload.key:
             following = self._queues.head(name)
             if following is not None:
                 self.enter(following)
-        self._record_usage(found)
-        return Admit(workload.key, found.admission(), considered=found.assignment.considered())
+        self._record_usage(nomination)
+        return Admit(workload.key, nomination.admission(), considered=nomination.assignment.considered())
 
     def too_often(self, head: Head, victims: Sequence[Victim]) -> tuple[str, float] | None:
         """Returns why the workload may not evict one of the victims again yet, and from when on it may (epoch seconds); else
@@ -159,20 +161,20 @@ class Outcomes:
     def reserve(
         self,
         head: Head,
-        found: Nomination,
+        nomination: Nomination,
         victims: frozenset[str],
         others: Sequence[Nomination] = (),
         needs: QueueingHint | None = None,
         *,
         evicts: bool = False,
     ) -> None:
-        """Reserves what `found` needs until its victims have left. `others` start together with it.
+        """Reserves what `nomination` needs until its victims have left. `others` start together with it.
 
         `needs` is the quota without which it cannot start before the victims have left. `evicts`: the victims leave for this
         workload and not for another one.
         """
         evicted = victims if evicts else frozenset()
-        self._reservations.make(head.workload.key, found, victims, others, needs, evicted, self._now)
+        self._reservations.make(head.workload.key, nomination, victims, others, needs, evicted, self._now)
         self.settle(head)
         self._order.usage_grown(head.queue)
 

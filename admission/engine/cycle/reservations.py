@@ -199,14 +199,14 @@ class Reservations:
     def make(
         self,
         key: str,
-        found: Nomination,
+        nomination: Nomination,
         victims: frozenset[str],
         others: Sequence[Nomination] = (),
         hint: QueueingHint | None = None,
         evicted: frozenset[str] = frozenset(),
         now: float = 0.0,
     ) -> None:
-        """Reserves `found` for the pending workload of this key, and `others` for the workloads that start with it.
+        """Reserves `nomination` for the pending workload of this key, and `others` for the workloads that start with it.
 
         It binds all later heads of the cycle. But an owner whose earlier reservation ended is evaluated before the workloads of
         its queue that precede it: then it binds the heads after its owner in the order, and those that it bars. It lasts until
@@ -215,13 +215,13 @@ class Reservations:
         """
         self.projected_quota.leave(victims)
         beside = tuple((other.workload.key, other.admission()) for other in others)
-        level = found.assignment.level
-        spares = self._spares(found, *others)
-        reservation = CapacityReservation(found.admission(), victims, level, beside, hint, evicted, now, spares)
+        level = nomination.assignment.level
+        spares = self._spares(nomination, *others)
+        reservation = CapacityReservation(nomination.admission(), victims, level, beside, hint, evicted, now, spares)
         self._queues.reserve_capacity(key, reservation)
-        self._enter_anew(found.workload, self._queues.preemptors.get(key, reservation))
-        following = self._queues.head(found.workload.cluster_queue)
-        if following is None or self._queues.before(found.workload, following):
+        self._enter_anew(nomination.workload, self._queues.preemptors.get(key, reservation))
+        following = self._queues.head(nomination.workload.cluster_queue)
+        if following is None or self._queues.before(nomination.workload, following):
             self._charge(key)
 
     def _spares(self, *nominations: Nomination) -> tuple[tuple[str, Admission], ...]:
@@ -304,16 +304,16 @@ class Reservations:
         with self.projected_quota.held(queue):
             return self._ledger.quota.fits(queue, assignment.usage)
 
-    def must_wait(self, found: Nomination) -> bool:
+    def must_wait(self, nomination: Nomination) -> bool:
         """Reports whether a nomination that fits afterwards does not fit now, because victims have not left yet."""
         if not self:
             return False
-        usage = with_spares(found.workload, found.assignment, found.places)
-        if not self._ledger.quota.fits(found.workload.cluster_queue, usage):
+        usage = with_spares(nomination.workload, nomination.assignment, nomination.places)
+        if not self._ledger.quota.fits(nomination.workload.cluster_queue, usage):
             return True
-        if not self._ledger.placement.fits(found.workload, found.admission()):
+        if not self._ledger.placement.fits(nomination.workload, nomination.admission()):
             return True
-        return bool(spare_hosts.lacking(self._ledger, found))
+        return bool(spare_hosts.lacking(self._ledger, nomination))
 
     def end(self) -> None:
         """Ends the cycle: removes every reservation from the ledger."""

@@ -26,9 +26,9 @@ def shrunk_places(ledger: Ledger, key: str) -> Admit | None:
     workload, admission = ledger.workload(key), ledger.admission(key)
     if workload is None or admission is None or workload.evicted or workload.one_pod:
         return None
-    found = [_at_its_pods(ledger, key, admission, got) for got in admission.pod_sets]
-    pod_sets = tuple(got for got in found if got is not None)
-    if len(pod_sets) < len(found):
+    pod_sets_at_pods = [_at_its_pods(ledger, key, admission, got) for got in admission.pod_sets]
+    pod_sets = tuple(got for got in pod_sets_at_pods if got is not None)
+    if len(pod_sets) < len(pod_sets_at_pods):
         return None
     moved = replace(admission, pod_sets=pod_sets)
     if moved != admission:
@@ -36,20 +36,20 @@ def shrunk_places(ledger: Ledger, key: str) -> Admit | None:
     return Admit(key, moved)
 
 
-def _at_its_pods(ledger: Ledger, key: str, admission: Admission, got: PodSetAdmission) -> PodSetAdmission | None:
+def _at_its_pods(ledger: Ledger, key: str, admission: Admission, pod_set: PodSetAdmission) -> PodSetAdmission | None:
     """Returns the pod set's admission with the domains of its pods; None if they are not known or not as many."""
-    placed = got.assignment
+    placed = pod_set.assignment
     if placed is None:
-        return got
-    tree = ledger.capacity.trees.get(ledger.allocations.flavor_of(got))
-    bound = _bound(ledger, key, None if len(admission.pod_sets) == 1 else got.name, placed.levels)
-    if tree is None or None in bound or bound.total() != got.count:
+        return pod_set
+    tree = ledger.capacity.trees.get(ledger.allocations.flavor_of(pod_set))
+    bound = _bound(ledger, key, None if len(admission.pod_sets) == 1 else pod_set.name, placed.levels)
+    if tree is None or None in bound or bound.total() != pod_set.count:
         return None
     if bound == Counter({domain.values: domain.count for domain in placed.domains}):
-        return got
+        return pod_set
     domains = tuple(DomainCount(values, count) for values, count in bound.items() if values is not None)
     there = Assignment(placed.levels, domains)
-    return None if stale(tree, there) is not None else replace(got, assignment=merged(tree, there))
+    return None if stale(tree, there) is not None else replace(pod_set, assignment=merged(tree, there))
 
 
 def _bound(ledger: Ledger, key: str, pod_set: str | None, levels: tuple[str, ...]) -> Counter[Values | None]:

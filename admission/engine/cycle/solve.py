@@ -119,16 +119,16 @@ def _solve(
     refused: dict[str, Refused] = {member.key: {} for member in members}
     searches: Searches | None = {} if len(members) == 1 else None
     while True:
-        found = _flavors(ledger, members, refused, leaves_quota, searches, fair=fair)
-        if isinstance(found, Unsolved):
-            return found
+        searched = _flavors(ledger, members, refused, leaves_quota, searches, fair=fair)
+        if isinstance(searched, Unsolved):
+            return searched
         if nodes is Nodes.IGNORED:
-            return tuple(Nomination(member, got) for member, _, got in found)
-        places, more = _places(ledger, found, now, empty=nodes is Nodes.EMPTY)
+            return tuple(Nomination(member, got) for member, _, got in searched)
+        places, more = _places(ledger, searched, now, empty=nodes is Nodes.EMPTY)
         if not more:
-            nominations = tuple(Nomination(member, got, places.get(member.key, {})) for member, _, got in found)
+            nominations = tuple(Nomination(member, got, places.get(member.key, {})) for member, _, got in searched)
             if len(nominations) == 1:
-                nominations = (_within_quota(ledger, nominations[0], found[0][1], now, empty=nodes is Nodes.EMPTY),)
+                nominations = (_within_quota(ledger, nominations[0], searched[0][1], now, empty=nodes is Nodes.EMPTY),)
             if (shortage := spare_hosts.quota_shortage(ledger, nominations)) is not None:
                 return Unsolved(shortage[0], Reason.WAITING_FOR_QUOTA, shortage[1])
             return nominations
@@ -168,7 +168,7 @@ def _flavors(
     *,
     fair: bool,
 ) -> _Found | Unsolved:
-    found: _Found = []
+    of_members: _Found = []
     flavor_by_group: dict[str, str] = {}
     with ledger.trial() if len(members) > 1 else nullcontext():
         for member in members:
@@ -185,8 +185,8 @@ def _flavors(
             if len(members) > 1:
                 ledger.quota.add(queue.name, got.usage)
                 _settle(member, got, flavor_by_group)
-            found.append((member, queue, got))
-    return found
+            of_members.append((member, queue, got))
+    return of_members
 
 
 def _group_names(member: Workload) -> dict[str, str]:
@@ -207,10 +207,10 @@ def _elsewhere(member: Workload, queue: ClusterQueue, flavor_by_group: Mapping[s
     }
 
 
-def _settle(member: Workload, got: FlavorAssignment, flavor_by_group: dict[str, str]) -> None:
+def _settle(member: Workload, assignment: FlavorAssignment, flavor_by_group: dict[str, str]) -> None:
     """Records the flavors of the placement groups of this workload."""
     groups = _group_names(member)
-    for pod_set in got.pod_sets:
+    for pod_set in assignment.pod_sets:
         if pod_set.name in groups and pod_set.topology is not None:
             flavor_by_group.setdefault(groups[pod_set.name], pod_set.topology)
 
@@ -219,11 +219,13 @@ def _settle(member: Workload, got: FlavorAssignment, flavor_by_group: dict[str, 
 
 
 def _places(
-    ledger: Ledger, found: _Found, now: float, *, empty: bool
+    ledger: Ledger, of_members: _Found, now: float, *, empty: bool
 ) -> tuple[dict[str, Mapping[str, Assignment]], dict[str, Refused]]:
     """Returns, by workload, its domains, and the flavors whose nodes have no capacity for a pod set."""
-    by_key = {member.key: placement_requests(member, queue, got, ledger.flavors, now) for member, queue, got in found}
-    if len(found) == 1:
+    by_key = {
+        member.key: placement_requests(member, queue, got, ledger.flavors, now) for member, queue, got in of_members
+    }
+    if len(of_members) == 1:
         ((key, requests),) = by_key.items()
         result = place(ledger, requests, empty=empty)
         refused = refusals(requests, result.failures)

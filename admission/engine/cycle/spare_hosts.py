@@ -78,8 +78,8 @@ def hold(ledger: Ledger, key: str, among: Mapping[str, Collection[str]] | None =
     requests = list(placed_requests(ledger, workload, admission))
     if among is not None:
         requests = [on_hosts(request, "In", among.get(request.pod_set.name, ())) for request in requests]
-    found = ledger.placement.spare_hosts(requests)
-    holds = tuple(_spares(admission, found.held))
+    spares = ledger.placement.spare_hosts(requests)
+    holds = tuple(_spares(admission, spares.held))
     if holds:
         pods, places = without_topology(workload), Admission(admission.cluster_queue, holds)
         ledger.holds.put(Hold.of(HoldKind.SPARES, pods, places))
@@ -87,9 +87,9 @@ def hold(ledger: Ledger, key: str, among: Mapping[str, Collection[str]] | None =
         ledger.journal.put(
             ledger.spare_host_owners,
             key,
-            0 if found.shortage is None or among is not None else _generation(ledger, key),
+            0 if spares.shortage is None or among is not None else _generation(ledger, key),
         )
-    return "" if found.shortage is None else found.shortage.message
+    return "" if spares.shortage is None else spares.shortage.message
 
 
 def release(ledger: Ledger, key: str) -> list[str]:
@@ -170,12 +170,16 @@ def without_topology(workload: Workload) -> Workload:
     return replace(workload, pod_sets=tuple(replace(pod_set, topology=None) for pod_set in workload.pod_sets))
 
 
-def _usage_of(got: PodSetAdmission, pods: int) -> dict[str, int]:
-    return {resource: amount // got.count * pods for resource, amount in got.usage.items()} if got.count else {}
+def _usage_of(pod_set: PodSetAdmission, pods: int) -> dict[str, int]:
+    return (
+        {resource: amount // pod_set.count * pods for resource, amount in pod_set.usage.items()}
+        if pod_set.count
+        else {}
+    )
 
 
-def _spares(admission: Admission, found: Mapping[str, Assignment]) -> Iterator[PodSetAdmission]:
+def _spares(admission: Admission, assignments: Mapping[str, Assignment]) -> Iterator[PodSetAdmission]:
     for got in admission.pod_sets:
-        if (spares := found.get(got.name)) is not None:
+        if (spares := assignments.get(got.name)) is not None:
             pods = sum(domain.count for domain in spares.domains)
             yield PodSetAdmission(got.name, got.flavors, _usage_of(got, pods), pods, spares)

@@ -93,24 +93,24 @@ class StartOrder:
             self._known[head.key] = known
         return known
 
-    def binds(self, one: BindingStart, workload: Workload, level: int) -> bool:
+    def binds(self, start: BindingStart, workload: Workload, level: int) -> bool:
         """Reports whether a workload that would borrow so far comes after this head."""
-        if one.head.key == workload.key:
+        if start.head.key == workload.key:
             return False
-        if one.head.cluster_queue == workload.cluster_queue:
-            return self._before(one.head, workload)
-        return self._fair or one.turn < (level, order_of(workload))
+        if start.head.cluster_queue == workload.cluster_queue:
+            return self._before(start.head, workload)
+        return self._fair or start.turn < (level, order_of(workload))
 
     def ahead(self, workload: Workload, level: int, besides: str = "") -> list[BindingStart]:
         """Returns the reservations that bind the workload, in order, except that of the workload `besides`."""
         held = self.all()
         first = len(held) if self._fair else bisect_left(held, (level, order_of(workload)), key=_turn)
         name = workload.cluster_queue
-        found = [one for one in held[:first] if one.head.cluster_queue != name and one.head.key != besides]
+        starts = [one for one in held[:first] if one.head.cluster_queue != name and one.head.key != besides]
         own = self._starts.of(name)
         if own is not None and own[0].key not in (workload.key, besides) and self._before(own[0], workload):
-            insort(found, self._entry(*own), key=_turn)
-        return found
+            insort(starts, self._entry(*own), key=_turn)
+        return starts
 
     def footprint(self, ahead: list[BindingStart]) -> Footprint:
         """Returns the capacity that these reservations use on the nodes together, without those whose nodes only a hold

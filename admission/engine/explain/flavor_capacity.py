@@ -64,8 +64,8 @@ class FlavorCapacity:
         domains = self.tree.levels[level]
         ids, counts = domains.ids(), self.counts(resolved, level, numbers)
         order = np.lexsort((domains.label[ids], -numbers.pod[ids], -counts[ids]))
-        found: list[int] = ids[order].tolist()
-        return found
+        ordered: list[int] = ids[order].tolist()
+        return ordered
 
     def counts(self, resolved: ResolvedRequest, level: int, numbers: Numbers) -> Ints:
         """Returns slices by domain where the level counts slices, else pods; with room for the leader if there is one."""
@@ -135,17 +135,17 @@ class FlavorCapacity:
         excluded = np.flatnonzero(rows & ~self.usable(resolved)).tolist()
         if not excluded:
             return
-        fit, found = self._fit(resolved), dict[tuple[Reason, str], tuple[int, int]]()
+        fit, exclusions = self._fit(resolved), dict[tuple[Reason, str], tuple[int, int]]()
         closing = list(self.tree.neighbours.closing(resolved.wants.facts, self.tree, empty=False))
         suits = self.tree.matcher.feasible(resolved.wants, self.tree.rows.size)
         for row in excluded:
             near = next(((kind, key) for kind, key, closed in closing if closed[row]), None)
             near = near if suits is None or suits[row] else None
             why = _why(resolved, self.tree.matcher.node(row), near)
-            nodes, pods = found.get(why, (0, 0))
-            found[why] = (nodes + 1, pods + int(fit[row]))
-        for code in sorted({code for code, _ in found}):
-            yield from _told(code, [(what, *sums) for (each, what), sums in found.items() if each is code])
+            nodes, pods = exclusions.get(why, (0, 0))
+            exclusions[why] = (nodes + 1, pods + int(fit[row]))
+        for code in sorted({code for code, _ in exclusions}):
+            yield from _told(code, [(what, *sums) for (each, what), sums in exclusions.items() if each is code])
 
     def _fit(self, resolved: ResolvedRequest) -> Ints:
         """Returns how many pods fit into each row by capacity alone."""
@@ -171,9 +171,9 @@ _SEVERAL: Final = {
 }
 
 
-def _told(code: Reason, found: list[tuple[str, int, int]]) -> Iterator[Exclusion]:
+def _told(code: Reason, by_nodes: list[tuple[str, int, int]]) -> Iterator[Exclusion]:
     """Yields the exclusions by one test, each as (what, nodes, pods): those of most nodes by name, and the others together."""
-    ranked = sorted(found, key=lambda one: (-one[1], one[0]))
+    ranked = sorted(by_nodes, key=lambda item: (-item[1], item[0]))
     named = len(ranked) if len(ranked) <= TOLD + 1 else TOLD
     yield from (Exclusion(code, *one) for one in sorted(ranked[:named]))
     if others := ranked[named:]:

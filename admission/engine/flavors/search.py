@@ -162,12 +162,12 @@ class FlavorSearch:
     def assign(self, workload: Workload) -> FlavorAssignment:
         """Returns the flavors of the workload's pod sets, up to the first pod set without one."""
         usage: dict[FlavorResource, int] = {}
-        found: list[PodSetFlavors] = []
+        pod_sets_with_flavors: list[PodSetFlavors] = []
         for members in placement_groups(workload.pod_sets):
-            found += self._assign_group(members, usage)
-            if found[-1].mode is Mode.NO_FIT:
+            pod_sets_with_flavors += self._assign_group(members, usage)
+            if pod_sets_with_flavors[-1].mode is Mode.NO_FIT:
                 break
-        return FlavorAssignment(tuple(found), usage)
+        return FlavorAssignment(tuple(pod_sets_with_flavors), usage)
 
     def _assign_group(self, members: Sequence[PodSet], usage: dict[FlavorResource, int]) -> list[PodSetFlavors]:
         requests = {member.name: total_requests(self.queue, member) for member in members}
@@ -200,19 +200,19 @@ class FlavorSearch:
             PodSetFlavors(m.name, {}, requests[m.name], why.reasons, reason, attempts=why.attempts) for m in members
         ]
 
-    def _member(self, member: PodSet, requests: Mapping[str, int], found: FlavorTrial) -> PodSetFlavors:
-        own, reason, error, topology = found.picks, found.reason, None, None
+    def _member(self, member: PodSet, requests: Mapping[str, int], trial: FlavorTrial) -> PodSetFlavors:
+        own, reason, error, topology = trial.picks, trial.reason, None, None
         if not own.keys() <= requests.keys():
             own = {resource: pick for resource, pick in own.items() if resource in requests}
         if member.count and wants_topology(member, self.implied):
             # A member without requests is placed on the flavor of its group.
-            names = {p.flavor for p in (own or found.picks).values() if self.flavors[p.flavor].topology is not None}
+            names = {p.flavor for p in (own or trial.picks).values() if self.flavors[p.flavor].topology is not None}
             if len(names) == 1:
                 (topology,) = names
             else:
                 several = f"more than one TAS flavor assigned: {', '.join(sorted(names))}"
                 reason, error = Reason.NO_MATCHING_FLAVOR, several if names else "no TAS flavor assigned"
-        return PodSetFlavors(member.name, own, requests, found.reasons, reason, error, topology, found.attempts)
+        return PodSetFlavors(member.name, own, requests, trial.reasons, reason, error, topology, trial.attempts)
 
     # ---- one resource group
 
@@ -371,15 +371,15 @@ class FlavorSearch:
         return self.scope.fair and policy.reclaim_within_cohort != "Never"
 
 
-def _both(one: FlavorTrial, other: FlavorTrial) -> FlavorTrial:
+def _both(first: FlavorTrial, second: FlavorTrial) -> FlavorTrial:
     """Returns the combined trial of two resource groups of the same pod sets."""
     return FlavorTrial(
-        min(one.mode, other.mode),
-        max(one.level, other.level),
-        {**one.picks, **other.picks},
-        one.reasons + other.reasons,
-        most_severe((one.reason, other.reason)),
-        one.attempts + other.attempts,
+        min(first.mode, second.mode),
+        max(first.level, second.level),
+        {**first.picks, **second.picks},
+        first.reasons + second.reasons,
+        most_severe((first.reason, second.reason)),
+        first.attempts + second.attempts,
     )
 
 

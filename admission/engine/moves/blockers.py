@@ -69,14 +69,14 @@ def with_evictions(
     ledger: Ledger,
     gang: Workload,
     queue: ClusterQueue,
-    found: FlavorAssignment,
+    flavors: FlavorAssignment,
     requests: Sequence[PlacementRequest],
     movers: Movers,
     now: float,
     limits: Limits,
 ) -> MovePlan | NoPlan:
     """Returns the best plan found with these flavors, which quota allows, or why there is none."""
-    victims = _victims(ledger, gang, queue, found, requests, now, limits.pause)
+    victims = _victims(ledger, gang, queue, flavors, requests, now, limits.pause)
     if not victims:
         return NoPlan(NoPlanReason.NOT_MOVABLE, "no workload may be evicted for it")
     limits.pause()
@@ -105,7 +105,7 @@ def with_evictions(
         spent += best.expanded
         if best.places is not None:
             evictions = tuple(PlannedEviction(_victim(one), one.cost) for one in best.places.evicted)
-            admission = Nomination(gang, found, best.places.gang).admission()
+            admission = Nomination(gang, flavors, best.places.gang).admission()
             certificate = figures.certificate(best, top, unproved, spent)
             return MovePlan(best.places.moves, certificate, gang.key, admission, evictions=evictions)
         if best.floors and unproved is None:
@@ -120,7 +120,7 @@ def _victims(
     ledger: Ledger,
     gang: Workload,
     queue: ClusterQueue,
-    found: FlavorAssignment,
+    flavors: FlavorAssignment,
     requests: Sequence[PlacementRequest],
     now: float,
     pause: Callable[[], None],
@@ -129,7 +129,7 @@ def _victims(
     node = ledger.quota.node(queue.name)
     if node is None or queue.preemption.within_cluster_queue == "Never":
         return {}
-    context = PreemptionContext(gang, queue, node, found.usage, frozenset(found.usage), requests, now)
+    context = PreemptionContext(gang, queue, node, flavors.usage, frozenset(flavors.usage), requests, now)
     out = {}
     for one in of_own_queue(ledger, context):
         pause()
@@ -148,8 +148,8 @@ def _present(ledger: Ledger, keys: set[str], pause: Callable[[], None]) -> Itera
             yield key
 
 
-def _victim(one: Mover) -> Victim:
-    return Victim(one.key, one.claim or PreemptionReason.IN_CLUSTER_QUEUE)
+def _victim(mover: Mover) -> Victim:
+    return Victim(mover.key, mover.claim or PreemptionReason.IN_CLUSTER_QUEUE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,14 +174,14 @@ class _Figures:
 
     def blockers(self, movers: Movers, victims: Mapping[str, Mover], top: int) -> dict[str, list[Mover]]:
         """Returns, by key, the movers, and the victims of priority `top` or lower, with their figures."""
-        found = {key: [one] for key, one in movers.by_key.items()}
+        by_key = {key: [one] for key, one in movers.by_key.items()}
         for one in victims.values():
             priority = one.workload.priority
             if priority <= top:
                 digits = int(priority == top) * self.count + 1
                 ranked = (digits * self.priorities + priority - self.least) * self.lost + one.cost
-                found.setdefault(one.key, []).append(replace(one, ranked=ranked))
-        return found
+                by_key.setdefault(one.key, []).append(replace(one, ranked=ranked))
+        return by_key
 
     def read(self, cost: MoveCost, top: int) -> tuple[int, ...]:
         """Returns the figures of a cost of the search."""
@@ -194,7 +194,10 @@ class _Figures:
 
     def certificate(self, best: BestMoves, top: int, unproved: tuple[int, ...] | None, expanded: int) -> Certificate:
         """Returns the certificate; `unproved` is the bound of the first lower level without a proof."""
-        found = best.certificate()
-        cost, bound = self.read((found.cost[0], found.cost[1]), top), self.read((found.bound[0], found.bound[1]), top)
+        of_moves = best.certificate()
+        cost, bound = (
+            self.read((of_moves.cost[0], of_moves.cost[1]), top),
+            self.read((of_moves.bound[0], of_moves.bound[1]), top),
+        )
         bound = bound if unproved is None else min(bound, unproved)
         return Certificate(Proof.OPTIMAL if bound == cost else Proof.FEASIBLE, cost, bound, expanded)

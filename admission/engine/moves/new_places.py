@@ -86,11 +86,11 @@ class NewPlaces:
         if mover.claim is not None:
             return True
         shape = _shape(mover)
-        found = self._alone.get(shape)
-        if found is None:
+        has_one = self._alone.get(shape)
+        if has_one is None:
             self._pause()
-            found = self._alone[shape] = self._place(_quick(mover.requests)) is not None
-        return found
+            has_one = self._alone[shape] = self._place(_quick(mover.requests)) is not None
+        return has_one
 
     def find(self, movers: Sequence[Mover]) -> PlacesOfAll | NoPlace:
         """Returns places for the gang and these movers, or which of them has none.
@@ -101,15 +101,17 @@ class NewPlaces:
         for mover in movers:
             if self._ledger.admission(mover.key) != mover.admission:
                 return NoPlace(mover.key)
-        victims = tuple(sorted((one for one in movers if one.claim is not None), key=lambda one: one.key))
+        victims = tuple(sorted((one for one in movers if one.claim is not None), key=lambda mover: mover.key))
         moving = sorted((one for one in movers if one.claim is None), key=lambda mover: (-mover.size, mover.key))
         line: list[Mover | None] = [*((None,) if self._gang else ()), *moving]  # None is the gang
         tried = []
         for _ in range(MOST_ORDERS):
-            found = self._in_order(line, movers)
-            if isinstance(found, _Taken):
-                return PlacesOfAll(found.gang or {}, tuple(_move(one, found.moves[one.key]) for one in moving), victims)
-            blamed = line[found]
+            places = self._in_order(line, movers)
+            if isinstance(places, _Taken):
+                return PlacesOfAll(
+                    places.gang or {}, tuple(_move(one, places.moves[one.key]) for one in moving), victims
+                )
+            blamed = line[places]
             tried.append(line)
             line = [blamed, *(one for one in line if one is not blamed)]
             if line in tried:
@@ -122,14 +124,14 @@ class NewPlaces:
         for index, one in enumerate(line):
             self._pause()
             with self._counted(taken):
-                found = self._place_gang(movers, taken) if one is None else self._place(one.requests)
-            if found is None:
+                place = self._place_gang(movers, taken) if one is None else self._place(one.requests)
+            if place is None:
                 return index
             if one is None:
-                taken.gang, taken.ahead = found, len(taken.pairs)
+                taken.gang, taken.ahead = place, len(taken.pairs)
             else:
-                taken.moves[one.key] = found
-                taken.pairs += [(each, found[each.pod_set.name]) for each in one.requests]
+                taken.moves[one.key] = place
+                taken.pairs += [(each, place[each.pod_set.name]) for each in one.requests]
         return taken
 
     @contextmanager
@@ -151,23 +153,23 @@ class NewPlaces:
         before = self._free()
         for mover in movers:
             self._ledger.simulate_removal(mover.key)
-        found = self._place(self._gang)
-        if found is not None:
-            self._ledger.placement.assume([(one, found[one.pod_set.name]) for one in self._gang])
+        places = self._place(self._gang)
+        if places is not None:
+            self._ledger.placement.assume([(one, places[one.pod_set.name]) for one in self._gang])
             taken.gang_extra = _less(before, self._free())
-        return found
+        return places
 
     def _free(self) -> dict[str, dict[int, Ints]]:
         """Returns what is free of the resources that the gang requests, by the column and row of each flavor's tree."""
         names = {_PODS, *(name for one in self._gang for name in one.pod_set.requests)}
-        found: dict[str, dict[int, Ints]] = {}
+        free_of: dict[str, dict[int, Ints]] = {}
         for flavor, tree in self._ledger.capacity.trees.items():
             for name in sorted(names):
                 column = tree.columns.index.get(name)
                 free = None if column is None else tree.free(column)
                 if column is not None and free is not None:
-                    found.setdefault(flavor, {})[column] = free.copy()
-        return found
+                    free_of.setdefault(flavor, {})[column] = free.copy()
+        return free_of
 
     def _place(self, requests: Sequence[PlacementRequest]) -> Places | None:
         """Returns the places; None if there are none."""
@@ -180,15 +182,15 @@ def _less(
     before: Mapping[str, Mapping[int, Ints]], after: Mapping[str, Mapping[int, Ints]]
 ) -> dict[str, SparseAmounts]:
     """Returns by how much less is free than before, where it is less."""
-    found = {}
+    amounts = {}
     for flavor, columns in after.items():
         parts = []
         for column, free in columns.items():
             less = before[flavor][column] - free if column in before.get(flavor, {}) else -free
             rows = np.flatnonzero(less > 0)
             parts.append((np.full(len(rows), column, dtype=np.int64), rows, less[rows]))
-        found[flavor] = SparseAmounts(*(np.concatenate(each) for each in zip(*parts, strict=True)))
-    return found
+        amounts[flavor] = SparseAmounts(*(np.concatenate(each) for each in zip(*parts, strict=True)))
+    return amounts
 
 
 def _move(mover: Mover, places: Places) -> Move:

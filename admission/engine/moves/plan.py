@@ -70,10 +70,10 @@ def plan(ledger: Ledger, gang: Workload, now: float, options: PlanOptions | None
     refused: dict[tuple[str, str], str] = {}
     movers, why = _movers(ledger, now, options), None
     for _ in range(MOST_FLAVORS):
-        found = flavors_of(ledger, gang, queue, Scope(refused))
-        if found.mode < Mode.FIT:
+        flavors = flavors_of(ledger, gang, queue, Scope(refused))
+        if flavors.mode < Mode.FIT:
             break
-        requests = placement_requests(gang, queue, found, ledger.flavors, now)
+        requests = placement_requests(gang, queue, flavors, ledger.flavors, now)
         options.pause()
         result = place(ledger, requests)
         if result.fits:
@@ -83,13 +83,13 @@ def plan(ledger: Ledger, gang: Workload, now: float, options: PlanOptions | None
             planned: MovePlan | NoPlan = NoPlan(NoPlanReason.NOT_MOVABLE, "no workload may be moved")
         elif options.evict:
             limits = Limits(options.left, options.budget, options.pause)
-            planned = with_evictions(ledger, gang, queue, found, requests, movers, now, limits)
+            planned = with_evictions(ledger, gang, queue, flavors, requests, movers, now, limits)
         else:
-            planned = _on_flavors(ledger, gang, found, requests, movers, options)
+            planned = _on_flavors(ledger, gang, flavors, requests, movers, options)
         if isinstance(planned, MovePlan):
             return _worth(planned, gang, options)
         why = why or planned
-    return why or NoPlan(NoPlanReason.QUOTA, found.message())
+    return why or NoPlan(NoPlanReason.QUOTA, flavors.message())
 
 
 def _movers(ledger: Ledger, now: float, options: PlanOptions) -> Movers:
@@ -99,7 +99,7 @@ def _movers(ledger: Ledger, now: float, options: PlanOptions) -> Movers:
 def _on_flavors(
     ledger: Ledger,
     gang: Workload,
-    found: FlavorAssignment,
+    flavors: FlavorAssignment,
     requests: Sequence[PlacementRequest],
     movers: Movers,
     options: PlanOptions,
@@ -132,7 +132,7 @@ def _on_flavors(
     search(searches, new_places, best)
     if best.places is None:
         return _none_found(best, stays)
-    admission = Nomination(gang, found, best.places.gang).admission()
+    admission = Nomination(gang, flavors, best.places.gang).admission()
     return MovePlan(best.places.moves, best.certificate(), gang.key, admission)
 
 
@@ -176,12 +176,12 @@ def _none_found(best: BestMoves, stays: Mapping[str, int]) -> NoPlan:
     return NoPlan(NoPlanReason.NO_OTHER_PLACE, text, stays, best.expanded)
 
 
-def _worth(found: MovePlan, gang: Workload, options: PlanOptions) -> MovePlan | NoPlan:
+def _worth(plan: MovePlan, gang: Workload, options: PlanOptions) -> MovePlan | NoPlan:
     """Returns the plan unless the gang loses less by waiting."""
     if options.wait is None:
-        return found
+        return plan
     waits = lost_by_waiting(gang, options.wait)
-    if found.cost <= waits:
-        return found
-    text = f"the moves would lose {found.cost} device-seconds of work, the gang's wait only {waits}"
-    return NoPlan(NoPlanReason.TOO_EXPENSIVE, text, expanded=found.certificate.expanded)
+    if plan.cost <= waits:
+        return plan
+    text = f"the moves would lose {plan.cost} device-seconds of work, the gang's wait only {waits}"
+    return NoPlan(NoPlanReason.TOO_EXPENSIVE, text, expanded=plan.certificate.expanded)

@@ -193,11 +193,11 @@ class DomainSearch:
                 pass
             if not allowed:
                 return
-            found = _placed(chosen, cost, new_places, best)
-            if found is None or found.mover is None:
+            missing = _placed(chosen, cost, new_places, best)
+            if missing is None or missing.mover is None:
                 return
             best.failed.append((cost, self, chosen))
-            without |= slices.gain[found.mover].keys()
+            without |= slices.gain[missing.mover].keys()
 
     def _branch(self, start: int, cost: MoveCost, new_places: NewPlaces, best: BestMoves) -> None:
         missing = self.domain.missing
@@ -238,21 +238,21 @@ class DomainSearch:
             return False
         if not self._chosen:
             return True  # the gang was tried without moves, so counting is not exact
-        found = _placed(self._chosen, cost, new_places, best)
-        if found is None:
+        missing = _placed(self._chosen, cost, new_places, best)
+        if missing is None:
             return False
         best.failed.append((cost, self, tuple(self._chosen)))
-        return found.mover is None and not self._exact
+        return missing.mover is None and not self._exact
 
     def one_more(self, chosen: Sequence[Mover]) -> list[Mover]:
         """Returns the cheapest movers of the domain that may go besides the chosen ones."""
         keys, used = {mover.key for mover in chosen}, Counter(_queue(mover) for mover in chosen)
-        found = (
+        others = (
             mover
             for mover in (*self._must, *self._line)
             if mover.key not in keys and used[queue := _queue(mover)] < self._left.get(queue, used[queue] + 1)
         )
-        return nsmallest(MOST_ADDED, found, key=lambda mover: (mover.weight, mover.key, mover.claim is None))
+        return nsmallest(MOST_ADDED, others, key=lambda mover: (mover.weight, mover.key, mover.claim is None))
 
 
 def _queue(mover: Mover) -> str:
@@ -263,14 +263,14 @@ def _queue(mover: Mover) -> str:
 def _placed(movers: Sequence[Mover], cost: MoveCost, new_places: NewPlaces, best: BestMoves) -> NoPlace | None:
     """Looks for places of this set; None if it is the best one now."""
     before = new_places.placements
-    found = new_places.find(movers)
+    places = new_places.find(movers)
     best.expanded += PLACEMENT * (new_places.placements - before)
-    if isinstance(found, PlacesOfAll):
-        best.cost, best.places = cost, found
+    if isinstance(places, PlacesOfAll):
+        best.cost, best.places = cost, places
         return None
     best.floors.append(cost)
-    best.crowded = best.crowded or found.mover is not None
-    return found
+    best.crowded = best.crowded or places.mover is not None
+    return places
 
 
 def search(searches: Sequence[DomainSearch], new_places: NewPlaces, best: BestMoves) -> None:
@@ -287,7 +287,7 @@ def _smallest(searches: Sequence[DomainSearch], new_places: NewPlaces, best: Bes
         line = [one for one in line if one.floor is not None and best.beaten_by(one.floor)]
         if not line:
             return
-        first = min(line, key=lambda one: (one.floor, one.domain.name))
+        first = min(line, key=lambda item: (item.floor, item.domain.name))
         if best.spent:
             best.floors += [one.floor for one in line if one.floor is not None]
             return

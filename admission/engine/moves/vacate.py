@@ -43,7 +43,7 @@ def vacate(
     hosts, users = _rows(tree, number), _users(ledger, tree, flavor, number, options.pause)
     unused = [row for slot, rows in hosts.items() if slot not in users and len(rows) >= least for row in rows]
     best, new_places = BestMoves(options.budget), NewPlaces(ledger, (), options.pause, {flavor: _free_in(tree, unused)})
-    found: Values = ()
+    domain: Values = ()
     for cost, path, inside in _candidates(tree, number, users, movers, options):
         rows = hosts.get(tree.levels[number].slots[path], [])
         if len(rows) < least:
@@ -59,11 +59,11 @@ def vacate(
         places = new_places.find([_elsewhere(mover, names) for mover in inside])
         best.expanded += 1 + PLACEMENT * (new_places.placements - before)
         if isinstance(places, PlacesOfAll):
-            best.cost, best.places, found = cost, places, path
+            best.cost, best.places, domain = cost, places, path
         else:
             best.floors.append(cost)
     if best.places is not None:
-        return MovePlan(best.places.moves, best.certificate(), domain=found)
+        return MovePlan(best.places.moves, best.certificate(), domain=domain)
     if best.spent:
         text = f"the search ended at its budget before it found moves for a domain of {level}"
         return NoPlan(NoPlanReason.BUDGET, text, stays, best.expanded)
@@ -78,43 +78,43 @@ def _candidates(
     tree: Tree, number: int, users: Mapping[int, Collection[str]], movers: Movers, options: PlanOptions
 ) -> Iterator[tuple[MoveCost, Values, Sequence[Mover]]]:
     """Yields the domains that are used by movable workloads alone, cheapest first, then by path."""
-    level, found = tree.levels[number], []
+    level, candidates = tree.levels[number], []
     for slot, keys in users.items():
         options.pause()
         if all(key in movers.by_key for key in keys):
             some = [movers.by_key[key] for key in sorted(keys)]
             if _allowed(some, options.left):
-                found.append(((sum(mover.cost for mover in some), len(some)), level.paths[slot], some))
-    yield from sorted(found, key=lambda each: each[:2])
+                candidates.append(((sum(mover.cost for mover in some), len(some)), level.paths[slot], some))
+    yield from sorted(candidates, key=lambda each: each[:2])
 
 
 def _rows(tree: Tree, number: int) -> dict[int, list[int]]:
     """Returns the rows of each domain of the level, by the domain's slot."""
-    slots, found = slots_at(tree, number), dict[int, list[int]]()
+    slots, rows = slots_at(tree, number), dict[int, list[int]]()
     for row in tree.rows.ids().tolist():
-        found.setdefault(slots[row], []).append(row)
-    return found
+        rows.setdefault(slots[row], []).append(row)
+    return rows
 
 
 def _users(ledger: Ledger, tree: Tree, flavor: str, number: int, pause: Callable[[], None]) -> dict[int, set[str]]:
     """Returns the workloads with pods in each domain of the level, by the domain's slot."""
-    slots, found = slots_at(tree, number), dict[int, set[str]]()
+    slots, users = slots_at(tree, number), dict[int, set[str]]()
     for key in list(ledger.admissions):
         pause()
         cells = ledger.footprint(key).get(flavor) if key in ledger.admissions else None
         for row in () if cells is None else set(cells.rows.tolist()):
-            found.setdefault(slots[row], set()).add(key)
-    return found
+            users.setdefault(slots[row], set()).add(key)
+    return users
 
 
 def _free_in(tree: Tree, rows: Sequence[int]) -> SparseAmounts:
     """Returns what is free in these rows, of all resources that are amounts."""
     some = np.array(rows, dtype=np.int64)
     counted = (column for column in sorted(tree.columns.index.values()) if column not in tree.columns.exclusive)
-    found = [(column, free[some]) for column in counted if (free := tree.free(column)) is not None]
-    columns = np.repeat(np.array([column for column, _ in found], dtype=np.int64), len(some))
-    amounts = np.concatenate([some[:0], *(np.maximum(free, 0) for _, free in found)])
-    return SparseAmounts(columns, np.tile(some, len(found)), amounts)
+    columns_and_free = [(column, free[some]) for column in counted if (free := tree.free(column)) is not None]
+    columns = np.repeat(np.array([column for column, _ in columns_and_free], dtype=np.int64), len(some))
+    amounts = np.concatenate([some[:0], *(np.maximum(free, 0) for _, free in columns_and_free)])
+    return SparseAmounts(columns, np.tile(some, len(columns_and_free)), amounts)
 
 
 def _allowed(movers: Sequence[Mover], left: Mapping[str, int]) -> bool:

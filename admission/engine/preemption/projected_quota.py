@@ -103,7 +103,7 @@ def reclaimable_beside(ledger: Ledger, reservations: Iterable[tuple[Workload, Ca
     It is valid while neither the reservations nor the ledger change.
     """
     kept = sorted(reservations, key=lambda each: -each[0].priority)
-    found: dict[tuple[str, FlavorResource, int | None], int] = {}
+    free_by_key: dict[tuple[str, FlavorResource, int | None], int] = {}
     projections: dict[int, ProjectedQuota] = {}
 
     def projected_quota(priority: int) -> ProjectedQuota:
@@ -119,9 +119,9 @@ def reclaimable_beside(ledger: Ledger, reservations: Iterable[tuple[Workload, Ca
     def free(queue: str, fr: FlavorResource, priority: int | None) -> int:
         if priority is None or not kept:
             return reclaimable_bound(ledger, queue, fr, priority)
-        if (queue, fr, priority) not in found:
+        if (queue, fr, priority) not in free_by_key:
             with projected_quota(priority).held(queue):
-                found[queue, fr, priority] = reclaimable_bound(ledger, queue, fr, priority)
-        return found[queue, fr, priority]
+                free_by_key[queue, fr, priority] = reclaimable_bound(ledger, queue, fr, priority)
+        return free_by_key[queue, fr, priority]
 
     return free

@@ -136,15 +136,15 @@ class QueueLines:
 
     def refused_first(self) -> list[str]:
         """Returns the first workload of each class that was refused, by queue; of a queue that its head blocks, that head."""
-        found: list[str] = []
+        keys: list[str] = []
         for name in sorted(self.by_queue):
             line = self.by_queue[name]
             if line.inadmissible_head is not None:
-                found.append(line.inadmissible_head[0][-1])
+                keys.append(line.inadmissible_head[0][-1])
             else:
                 firsts = (group.first() for group in line.classes.values() if group.refused is not None)
-                found += sorted(first[-1] for first in firsts if first is not None)
-        return found
+                keys += sorted(first[-1] for first in firsts if first is not None)
+        return keys
 
     def is_refused(self, key: str) -> bool:
         """Reports whether the workload was refused and waits for a change. One that waits for its victims was not."""
@@ -245,15 +245,15 @@ class QueueLines:
 
     def _requeue_owners(self, broken: Iterable[PendingWorkload]) -> bool:
         """Requeues the owners of ended reservations. Returns True if there is one."""
-        found = False
+        requeued = False
         for item in broken:
-            found = True
+            requeued = True
             if item.group is None:
                 self.enlist(item)
             else:
                 self.line(item.workload.cluster_queue).release_head(item.workload.key)
                 self.ready.add(item.workload.cluster_queue)
-        return found
+        return requeued
 
 
 class FlavorQueues:

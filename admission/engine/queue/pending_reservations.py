@@ -105,8 +105,8 @@ class ReservationIndex:
 
     def returned(self, queue: str, position: Positions) -> Workload | None:
         """Returns the first active workload of the queue whose reservation ended."""
-        found = [self._items[key] for key in self._returning.get(queue, ())]
-        ready = [item.workload for item in found if item.group is not None and item.group.refused is None]
+        items = [self._items[key] for key in self._returning.get(queue, ())]
+        ready = [item.workload for item in items if item.group is not None and item.group.refused is None]
         return min(ready, key=position, default=None)
 
     def count(self, queue: str) -> int:
@@ -221,13 +221,13 @@ class StartReservations:
 
     def of(self, queue: str) -> tuple[Workload, StartReservation] | None:
         """Returns the workload of this queue with a start reservation, and that reservation."""
-        found = self._held.get(queue)
-        return None if found is None else (self._items[found[0]].workload, found[1])
+        start = self._held.get(queue)
+        return None if start is None else (self._items[start[0]].workload, start[1])
 
     def start_of(self, workload: Workload) -> float | None:
         """Returns the start that is reserved for this workload (epoch seconds); None if none is."""
-        found = self._held.get(workload.cluster_queue)
-        return found[1].start if found is not None and found[0] == workload.key else None
+        start = self._held.get(workload.cluster_queue)
+        return start[1].start if start is not None and start[0] == workload.key else None
 
     def all(self) -> Iterator[tuple[Workload, StartReservation]]:
         """Yields all workloads with a start reservation, in no particular order."""
@@ -243,9 +243,9 @@ def _still_holds(item: PendingWorkload, free: FreeOf) -> bool:
 
 
 def _discard(keys: dict[str, set[str]], name: str, key: str) -> None:
-    if (found := keys.get(name)) is not None:
-        found.discard(key)
-        if not found:
+    if (keys_of := keys.get(name)) is not None:
+        keys_of.discard(key)
+        if not keys_of:
             del keys[name]
 
 

@@ -246,9 +246,9 @@ class PendingQueues:
 
         return position
 
-    def before(self, one: Workload, other: Workload) -> bool:
-        """Reports whether `one` comes before `other`, a workload of the same ClusterQueue."""
-        return self.position(one) < self.position(other)
+    def before(self, first: Workload, second: Workload) -> bool:
+        """Reports whether `first` comes before `second`, a workload of the same ClusterQueue."""
+        return self.position(first) < self.position(second)
 
     def has_head(self) -> bool:
         """Reports whether a queue has a workload to evaluate."""
@@ -297,7 +297,7 @@ class PendingQueues:
         The next heads of the queue are refused likewise while they are short. A workload that was never evaluated is not
         refused.
         """
-        line, found, free = self.lines.by_queue[self._items[key].workload.cluster_queue], False, _memoized(free)
+        line, stays, free = self.lines.by_queue[self._items[key].workload.cluster_queue], False, _memoized(free)
         while (order := line.head()) is not None:
             group = self._items[order[-1]].group
             if (
@@ -309,8 +309,8 @@ class PendingQueues:
                 break
             reason, hint = group.short
             self.refuse(order[-1], reason, group.again, hint=hint)
-            found |= order[-1] == key
-        return found
+            stays |= order[-1] == key
+        return stays
 
     def mark_start_unknown(self, key: str) -> None:
         """Records that the start of the waiting workload is unknown: meanwhile no start is reserved in its queue.
@@ -461,8 +461,8 @@ class PendingQueues:
         return item.group is None and item.reservation is None and item.workload.blocked is None
 
     def _sorted(self, queue: str, wanted: Callable[[PendingWorkload], bool]) -> list[Workload]:
-        found = (i.workload for i in self._items.values() if i.workload.cluster_queue == queue and wanted(i))
-        return sorted(found, key=self.position)
+        workloads = (i.workload for i in self._items.values() if i.workload.cluster_queue == queue and wanted(i))
+        return sorted(workloads, key=self.position)
 
 
 def _memoized(free: Free) -> Free:

@@ -324,12 +324,12 @@ def queue_quotas(queue: ClusterQueue) -> dict[FlavorResource, Quota]:
 
 def outside_usage(queue: ClusterQueue | None) -> dict[FlavorResource, int]:
     """Returns usage of the queue's quota by pods that no Workload counts."""
-    found: dict[FlavorResource, int] = {}
+    usage: dict[FlavorResource, int] = {}
     for resource, amount in queue.outside.items() if queue is not None else ():
         group = queue.group_of(resource) if queue is not None else None
         if group is not None and group.flavors:
-            found[group.flavors[0].flavor, resource] = amount
-    return found
+            usage[group.flavors[0].flavor, resource] = amount
+    return usage
 
 
 def _use_outside(node: QuotaNode, queue: ClusterQueue | None, sign: int) -> None:

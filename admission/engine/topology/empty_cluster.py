@@ -32,11 +32,11 @@ class EmptyAnswers:
         if any(request.previous is not None for request in requests):
             return self._placer.place(requests, simulate_empty=True)
         key = self._key(requests)
-        found = self._known.get(key)
-        if found is None:
-            found = self._known[key] = self._placer.place(requests, simulate_empty=True)
-            self._size += 1 + sum(len(assignment.domains) for assignment in found.assignments.values())
-        return found
+        result = self._known.get(key)
+        if result is None:
+            result = self._known[key] = self._placer.place(requests, simulate_empty=True)
+            self._size += 1 + sum(len(assignment.domains) for assignment in result.assignments.values())
+        return result
 
     def refusal(self, requests: Sequence[PlacementRequest]) -> PlacementResult | None:
         """Returns the answer if it is known and the nodes as they are cannot hold the pods either; None if that is unknown.
@@ -45,8 +45,8 @@ class EmptyAnswers:
         """
         if len(requests) != 1 or requests[0].previous is not None or self._capacity.placed.concerns(requests[0].facts):
             return None
-        found = self._known.get(self._key(requests))
-        return None if found is None or found.fits else found
+        result = self._known.get(self._key(requests))
+        return None if result is None or result.fits else result
 
     def _key(self, requests: Sequence[PlacementRequest]) -> Hashable:
         if self._base_generation != self._capacity.base_generation or self._size > _MOST:

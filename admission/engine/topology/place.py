@@ -62,7 +62,7 @@ class Placer:
                 results.append(self._together(groups, simulate_empty))
                 placed = groups
         return PlacementResult(
-            {name: found for result in results for name, found in result.assignments.items()},
+            {name: assignment for result in results for name, assignment in result.assignments.items()},
             {name: failed for result in results for name, failed in result.failures.items()},
             {name: proved for result in results for name, proved in result.certificates.items()},
         )

@@ -57,9 +57,9 @@ class PlacementQueries:
         self._empty = EmptyAnswers(self._placer, capacity)
         self._takes = KeptTakes()
 
-    def check(self, requests: Sequence[PlacementRequest], found: Mapping[str, Assignment]) -> PlacementCheck:
+    def check(self, requests: Sequence[PlacementRequest], assignments: Mapping[str, Assignment]) -> PlacementCheck:
         """Returns a quick check, for use later in a trial, whether assignments found by `place` still have capacity."""
-        return PlacementCheck(self._capacity, requests, found)
+        return PlacementCheck(self._capacity, requests, assignments)
 
     def capacity_bound(self, pod_sets: Iterable[Sequence[PlacementRequest]]) -> CapacityBound:
         """Returns a quick proof, for use later in a trial too, that a pod set fits nowhere.
@@ -90,9 +90,9 @@ class PlacementQueries:
         """Returns what `place` with `simulate_empty` has answered before if that says that there is no placement now either."""
         return self._empty.refusal(requests)
 
-    def assume(self, found: Placed) -> None:
+    def assume(self, placed: Placed) -> None:
         """Charges the capacity of places found by `place` until the open trial ends."""
-        self._steps.assume(found)
+        self._steps.assume(placed)
 
     def replace(
         self,
@@ -111,9 +111,9 @@ class PlacementQueries:
         The workload's allocation stays meanwhile: its healthy pods keep their capacity.
         """
         for hosts in filter(None, first):
-            found = self._replacer.replace([on_hosts(each, "In", hosts) for each in requests], nodes, alive, lost)
-            if found.fits:
-                return found
+            result = self._replacer.replace([on_hosts(each, "In", hosts) for each in requests], nodes, alive, lost)
+            if result.fits:
+                return result
         return self._replacer.replace(requests, nodes, alive, lost)
 
     def spare_hosts(self, requests: Sequence[PlacementRequest]) -> SpareHosts:
