@@ -24,7 +24,7 @@ Answer = list[tuple[Order, Any]]
 """Workloads in order, each with what a search made of it, which has its `key`."""
 
 Amounts = dict[frozenset[tuple[FlavorResource, int]], dict[FlavorResource, int]]
-"""Usage that several workloads have in common: most jobs ask for the same as others."""
+"""Usage that several workloads of a queue have in common: most jobs ask for the same as others. It goes with its queue."""
 
 _MOST_AMOUNTS: Final = 1000
 _QUESTIONS: Final = 4
@@ -72,9 +72,10 @@ class RankedQueue:
     covers: set[frozenset[FlavorResource]] = field(default_factory=set)
     _by_key: dict[str, RankedAllocation] = field(default_factory=dict)
     _answers: dict[Hashable, list[tuple[Set[str], Answer]]] = field(default_factory=dict)
+    _amounts: Amounts = field(default_factory=dict)
 
-    def update(self, keys: Collection[str], by_workload: Mapping[str, Allocation], amounts: Amounts) -> None:
-        """Makes `line` hold all workloads of these keys; it may hold others that are gone. Equal usage is kept in `amounts`."""
+    def update(self, keys: Collection[str], by_workload: Mapping[str, Allocation]) -> None:
+        """Makes `line` hold all workloads of these keys; it may hold others that are gone."""
         by_key, changed = self._by_key, list[str]()
         for key in keys:
             ranked = by_key.get(key)
@@ -85,7 +86,7 @@ class RankedQueue:
         if len(by_key) + len(changed) > 2 * len(keys):
             by_key = self._by_key = {key: by_key[key] for key in keys if key in by_key}
         for key in changed:
-            by_key[key] = _ranked(key, by_workload[key], amounts)
+            by_key[key] = _ranked(key, by_workload[key], self._amounts)
         self._answers.clear()
         self.line = [each for each in self.line if by_key.get(each.key) is each]
         self.line += [by_key[key] for key in changed]
@@ -135,7 +136,6 @@ class RankedAllocations:
 
     def __init__(self) -> None:
         self._queues: dict[str, RankedQueue] = {}
-        self._amounts: Amounts = {}
 
     def of(
         self, queue: str, keys: Collection[str], by_workload: Mapping[str, Allocation], queues: Collection[str]
@@ -145,5 +145,5 @@ class RankedAllocations:
         if ranked is None:
             self._queues = {name: each for name, each in self._queues.items() if name in queues}
             ranked = self._queues[queue] = RankedQueue()
-        ranked.update(keys, by_workload, self._amounts)
+        ranked.update(keys, by_workload)
         return ranked
