@@ -33,7 +33,9 @@ from api.kube.resources import (
     WORKLOADS,
     Resource,
 )
+from api.meta import is_true
 from api.names import (
+    GANG_BOUND,
     GANG_LABEL,
     GANG_MINIMUM,
     GANG_NAME,
@@ -48,6 +50,7 @@ from api.names import (
     SIGS_GANG_MINIMUM,
     SIGS_GANG_NAME,
 )
+from api.workloads import Workload
 from tests.scenarios.gangs import a_pod, story
 from tests.scenarios.site import Site, eventually, never
 from tests.scenarios.stage import Stage
@@ -203,8 +206,17 @@ async def play(here: Site, seen: ObservedMembers, row: LostMemberRow, starting: 
         ranked = row.dialect != "sakkara" or {*ranks(found).values()} == {*"012"}
         return found if len(found) == size and ranked else None
 
+    async def bound() -> bool:
+        """A gang that a slow machine binds after its schedule timeout is evicted, and its pods are made again."""
+        if DIALECTS[row.dialect].group is None:
+            return True
+        workload = Workload.from_wire(await here.kube.get(WORKLOADS, "g", here.name))
+        return is_true(workload.status.conditions, GANG_BOUND)
+
     async with starting:
         member = await begin(here, row)
+        await told(here, f"{size} pods run", all_run)
+        await told(here, "the Workload says that the gang was bound", bound)
         before = await told(here, f"{size} pods run", all_run)
     workloads = await workloads_of(here)
     lost = min(
