@@ -43,14 +43,14 @@ class Page:
 
     async def what_if(self, token: str, text: str) -> tuple[int, list[str]]:
         """Status and errors of the answer to a manifest."""
-        status, answer = await self.ask(f"{API}what-if", token, {"yaml": text})
-        found = msgspec.json.decode(answer)
-        return status, found.get("errors", [found.get("message")])
+        status, body = await self.ask(f"{API}what-if", token, {"yaml": text})
+        answer = msgspec.json.decode(body)
+        return status, answer.get("errors", [answer.get("message")])
 
 
 @contextlib.asynccontextmanager
 async def opened(battlefield: Battlefield, request: pytest.FixtureRequest) -> AsyncIterator[Page]:
-    """The dashboard, once it answers."""
+    """The dashboard, once it has read the cluster."""
     folder, port = battlefield.stage.processes.folder, free_port()
     environment = {
         **os.environ,
@@ -71,10 +71,12 @@ async def opened(battlefield: Battlefield, request: pytest.FixtureRequest) -> As
             async def answers() -> bool:
                 assert process.returncode is None, (folder / "dashboard.log").read_text()[-2000:]
                 with contextlib.suppress(OSError, aiohttp.ClientError):
-                    return (await page.ask(f"{API}session", battlefield.token))[0] == 200
+                    # It signs the tenant in before it has read the cluster; only then are there answers about workloads.
+                    signed_in = (await page.ask(f"{API}session", battlefield.token))[0] == 200
+                    return signed_in and (await page.ask(f"{API}workloads", battlefield.token))[0] != 503
                 return False
 
-            await eventually("the dashboard knows the tenant", answers)
+            await eventually("the dashboard has read the cluster and knows the tenant", answers)
             yield page
             assert process.returncode is None, "the dashboard's process has ended"
     finally:
