@@ -8,8 +8,10 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from api.errors import StowageError, Unreachable
+from api.errors import InvalidObject, StowageError, Unreachable
+from api.kube import service_account
 from api.kube.client import Kube
+from api.kube.kubeconfig import namespace
 from api.kube.settings import ClientSettings
 
 
@@ -25,23 +27,9 @@ def kubeconfig(path: Path | None) -> Path | None:
 
 def own_namespace(path: Path | None, context: str | None = None) -> str:
     """Returns the namespace of the kubeconfig's context, as kubectl uses it; `default` if it names none."""
-    from kubernetes_asyncio.config import list_kube_config_contexts
-
     file = kubeconfig(path)
-    if file is None:
-        return _own(_OF_POD)
-    every, current = list_kube_config_contexts(config_file=str(file))
-    chosen = next((one for one in every if one["name"] == context), None) if context else current
-    return str(((chosen or {}).get("context") or {}).get("namespace") or _DEFAULT)
-
-
-def _own(file: Path) -> str:
-    return file.read_text().strip() if file.exists() else _DEFAULT
-
-
-_DEFAULT = "default"
-_OF_POD = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
-_IN_POD = "KUBERNETES_SERVICE_HOST"
+    own = namespace(file, context) if file is not None else service_account.namespace()
+    return own or "default"
 
 
 class NoCluster(StowageError):
@@ -50,10 +38,8 @@ class NoCluster(StowageError):
 
 async def connect(path: Path | None = None, context: str | None = None) -> Kube:
     """Returns a client to use with `async with`. Raises NoCluster."""
-    from kubernetes_asyncio.config import ConfigException
-
     file = kubeconfig(path)
-    if file is None and _IN_POD not in os.environ:
+    if file is None and not service_account.is_pod():
         raise NoCluster(
             "no cluster: --kubeconfig, KUBECONFIG and ~/.kube/config name no kubeconfig, and this is not a pod"
         )
@@ -62,7 +48,7 @@ async def connect(path: Path | None = None, context: str | None = None) -> Kube:
     settings = ClientSettings(kubeconfig=file, context=context, user_agent="stowage-cli", attempts=3)
     try:
         return await Kube.connect(settings)
-    except (ConfigException, OSError) as bad:
+    except (InvalidObject, OSError) as bad:
         raise NoCluster(f"no cluster: {bad}") from None
 
 

@@ -5,8 +5,11 @@ resources               the resources that Stowage uses
 decode                  JSON to types, with the object and field that failed
 transport               sends requests with limits, timeouts, tokens, retries and metrics
 retry, backoff          when a request may be repeated; after how long
-connection              kubernetes-asyncio's configuration and session
-certificates            removes the files that it writes
+connection              the session with the server
+endpoint                where the server is, TLS and tokens
+service_account         the endpoint as a pod has it
+kubeconfig              the endpoint as a kubeconfig has it
+credential_plugin       a program that asks a kubeconfig's plugin for credentials
 stream                  the wire format of a watch
 served                  which API versions the server serves
 partial                 the client of a user who may not list everything

@@ -93,7 +93,7 @@ class Kube:
 
     @classmethod
     async def connect(cls, settings: ClientSettings) -> Self:
-        """Loads the configuration and prepares the session, without sending a request. Raises ConfigException."""
+        """Loads the configuration and prepares the session, without sending a request. Raises InvalidObject or OSError."""
         return cls(Transport(await connect(settings), settings))
 
     async def __aenter__(self) -> Self:

@@ -1,79 +1,67 @@
-"""Connects to the API server with kubernetes-asyncio: configuration, TLS, tokens, and its aiohttp session.
+"""A session with the API server: TLS, tokens, proxies, sockets.
 
-kubernetes-asyncio reads the kubeconfig (certificates, tokens, exec plugins, OIDC) or the mounted ServiceAccount and creates
-the TLS context and the session; its generated client is not used. Credentials are reloaded after a 401, at most once in ten
-seconds. The library's hook also reloads the in-cluster token once a minute.
+kubeconfig.py or service_account.py reads where it is. Credentials are reloaded after a 401, at most once in ten seconds; the
+file of a token is read again once a minute anyway.
 """
 
 from __future__ import annotations
 
 import asyncio
-import inspect
+import logging
 import time
 import weakref
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, nullcontext, suppress
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from contextlib import suppress
+from typing import Any
 
+import aiohttp
 from aiohttp.helpers import get_env_proxy_for_url
 from yarl import URL
 
-from api.kube.certificates import FILES
+from api.errors import InvalidObject
+from api.kube import kubeconfig, service_account
+from api.kube.endpoint import Endpoint
 from api.kube.settings import ClientSettings
 
-if TYPE_CHECKING:
-    import aiohttp
+log = logging.getLogger(__name__)
 
 _REFRESH_INTERVAL = 10.0
 # An aborted TLS connection is closed a few iterations of the loop later (its callback, then the socket's).
 _TURNS_TO_CLOSE = 5
+# An event of a watch may be as long as an object of etcd, 1.5 MiB, and must be read without a pause for each part.
+_READ_AT_ONCE = 2 * 1024 * 1024
 
 
 class Connection:
     """An open session with one API server."""
 
-    def __init__(self, settings: ClientSettings, configuration: Any, rest: Any) -> None:
-        self._settings, self._configuration, self._rest = settings, configuration, rest
+    def __init__(self, settings: ClientSettings, endpoint: Endpoint, session: aiohttp.ClientSession) -> None:
+        self._settings, self._endpoint, self.session = settings, endpoint, session
         self._refreshing = asyncio.Lock()
         self._refreshed = time.monotonic()
-        self.host: str = configuration.host
-        self.session: aiohttp.ClientSession = rest.pool_manager
+        self.host = endpoint.host
         # aiohttp would repeat a PUT or DELETE after a broken connection, bypassing retry.py and the fence.
         self.session._retry_connection = False
-        # It would also look up the environment's proxies in a thread for each request; _proxy does so once.
-        self.session._trust_env = False
         self._sockets: weakref.WeakSet[Any] = weakref.WeakSet()
         self._note_sockets(self.session.connector)
-        self.request_options: dict[str, Any] = {
-            name: value
-            for name, value in (
-                ("server_hostname", configuration.tls_server_name),
-                *_proxy(configuration),
-            )
-            if value
-        }
+        self.request_options: dict[str, Any] = dict(_proxy(endpoint))
+        if endpoint.server_name:
+            self.request_options["server_hostname"] = endpoint.server_name
 
-    async def authorization(self) -> str | None:
+    def authorization(self) -> str | None:
         """Returns the Authorization header, or None without a token (client certificate or anonymous)."""
-        hook = self._configuration.refresh_api_key_hook
-        if hook is not None:
-            done = hook(self._configuration)
-            if inspect.isawaitable(done):
-                await done
-        token = self._configuration.api_key.get("BearerToken")
-        return str(token) if token else None
+        return self._endpoint.header()
 
     async def refresh(self, refused: str | None) -> bool:
         """Reloads the credentials after the server refused `refused`. Reports whether they changed."""
         async with self._refreshing:
-            if await self.authorization() == refused and time.monotonic() - self._refreshed > _REFRESH_INTERVAL:
+            if self.authorization() == refused and time.monotonic() - self._refreshed > _REFRESH_INTERVAL:
                 self._refreshed = time.monotonic()
-                with _files(self._settings) as folder:
-                    fresh = await _load(self._settings, folder)
-                self._configuration.api_key = fresh.api_key
-                self._configuration.refresh_api_key_hook = fresh.refresh_api_key_hook
-            return await self.authorization() != refused
+                try:
+                    self._endpoint = await _load(self._settings)
+                except (InvalidObject, OSError) as unreadable:
+                    log.warning("the credentials cannot be read again", extra={"error": str(unreadable)})
+            return self.authorization() != refused
 
     def _note_sockets(self, connector: Any) -> None:
         """Tracks the protocol of each connection: aiohttp forgets one with a cancelled request before its socket is closed."""
@@ -89,7 +77,7 @@ class Connection:
     async def close(self) -> None:
         """Closes the session and aborts its sockets, without waiting for the TLS shutdown."""
         left = list(self._sockets)
-        await self._rest.close()
+        await self.session.close()
         for protocol in left:
             if protocol.transport is not None:
                 protocol.transport.abort()
@@ -97,60 +85,35 @@ class Connection:
             await asyncio.sleep(0)
 
 
-def _proxy(configuration: Any) -> Iterator[tuple[str, Any]]:
-    """Yields request options for the configured proxy, else for the environment's (HTTPS_PROXY, NO_PROXY)."""
-    if configuration.proxy:
-        yield "proxy", configuration.proxy
-        yield "proxy_headers", configuration.proxy_headers
+def _proxy(endpoint: Endpoint) -> Iterator[tuple[str, Any]]:
+    """Yields request options for the configured proxy, else for the environment's (HTTPS_PROXY, NO_PROXY).
+
+    aiohttp would look these up in a thread for each request.
+    """
+    if endpoint.proxy:
+        yield "proxy", endpoint.proxy
         return
     with suppress(LookupError):
-        proxy, authorization = get_env_proxy_for_url(URL(configuration.host))
-        yield from (("proxy", proxy), ("proxy_auth", authorization))
-
-
-def load() -> None:
-    """Imports the library, for processes: done by the first `connect` it would hold the event loop for half a second."""
-    for module in ("kubernetes_asyncio.config", "kubernetes_asyncio.client.rest"):
-        import_module(module)
+        proxy, authorization = get_env_proxy_for_url(URL(endpoint.host))
+        yield "proxy", proxy
+        if authorization:
+            yield "proxy_auth", authorization
 
 
 async def connect(settings: ClientSettings) -> Connection:
-    """Opens a session. Raises kubernetes_asyncio's ConfigException with the missing key for a bad configuration."""
-    from kubernetes_asyncio.client import rest
-
-    client: Any = rest.RESTClientObject
-    with _files(settings) as folder:
-        configuration = await _load(settings, folder)
-        # The client's own limit bounds the pool. Watches are not counted in it and must never wait for a socket.
-        configuration.connection_pool_maxsize = 0
-        return Connection(settings, configuration, client(configuration))
+    """Opens a session. Raises InvalidObject or OSError for a configuration that cannot be used, with what is wrong."""
+    endpoint = await _load(settings)
+    return Connection(settings, endpoint, _session(endpoint))
 
 
-def _files(settings: ClientSettings) -> AbstractContextManager[str]:
-    """Returns the folder for certificates. In a cluster they are mounted files, and the file system may be read-only."""
-    return nullcontext("") if settings.kubeconfig is None else FILES.folder_with_files()
+def _session(endpoint: Endpoint) -> aiohttp.ClientSession:
+    # The client's own limit bounds requests. Watches are not counted in it and must never wait for a socket.
+    tls: Any = endpoint.tls() if endpoint.host.startswith("https:") else True
+    connector = aiohttp.TCPConnector(limit=0, ssl=tls)
+    return aiohttp.ClientSession(connector=connector, read_bufsize=_READ_AT_ONCE)
 
 
-async def _load(settings: ClientSettings, folder: str) -> Any:
-    """Returns the library's Configuration; it writes certificates to files in the folder.
-
-    The import is local, because the library's hundreds of model classes take a second that `--help` should not cost.
-    """
-    from kubernetes_asyncio import config
-    from kubernetes_asyncio.client.configuration import Configuration
-
-    make: Any = Configuration
-    configuration = make()
-    load_in_cluster: Any = config.load_incluster_config
-    load_kubeconfig: Any = config.load_kube_config
+async def _load(settings: ClientSettings) -> Endpoint:
     if settings.kubeconfig is None:
-        load_in_cluster(client_configuration=configuration)
-    else:
-        await load_kubeconfig(
-            config_file=str(settings.kubeconfig),
-            context=settings.context,
-            client_configuration=configuration,
-            persist_config=False,
-            temp_file_path=folder,
-        )
-    return configuration
+        return service_account.endpoint()
+    return await kubeconfig.endpoint(settings.kubeconfig, settings.context)

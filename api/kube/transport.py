@@ -113,7 +113,7 @@ class Transport:
         """Yields the events of a watch, sent once; `silence` is the longest wait for data in seconds."""
         connect = self.settings.timeout
         patience = aiohttp.ClientTimeout(total=None, connect=connect, sock_connect=connect, sock_read=silence)
-        token = await self.connection.authorization()
+        token = self.connection.authorization()
         try:
             async with self._request(call, token, patience) as response:
                 _count(call, response.status)
@@ -133,13 +133,13 @@ class Transport:
 
     async def _authorized(self, call: ApiRequest) -> bytes:
         """Makes one attempt, and a second one if the token was refused and has changed."""
-        token = await self.connection.authorization()
+        token = self.connection.authorization()
         try:
             return await self._try(call, token)
         except Unauthorized:
             if not await self.connection.refresh(token):
                 raise
-        return await self._try(call, await self.connection.authorization())
+        return await self._try(call, self.connection.authorization())
 
     async def _try(self, call: ApiRequest, token: str | None) -> bytes:
         async with self._slots:

@@ -22,7 +22,6 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from api.kube import connection
 from api.kube.settings import ProcessSettings
 from api.process import logs, tracing
 from api.process.health import HealthServer, MayRead, Page, PathAccess, Readiness, no_check, not_yet
@@ -60,7 +59,6 @@ Main = Callable[[Process], Awaitable[None]]
 def serve(main: Main, settings: ProcessSettings) -> int:
     """Runs `main` until it returns, fails or a signal arrives. Returns the exit code, 0 for an orderly end."""
     logs.configure(settings.log_level, as_json=settings.log_json)
-    connection.load()
     with asyncio.Runner(loop_factory=MeasuredLoop) as runner:
         return runner.run(_serve(main, settings))
 

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Final
 
 _SERVER: Final = multiprocessing.get_context("forkserver")
-_SERVER.set_forkserver_preload(["admission.app", "admission.webhook.app", "ungater.app", "kubernetes_asyncio.config"])
+_SERVER.set_forkserver_preload(["admission.app", "admission.webhook.app", "ungater.app"])
 _POLL: Final = 0.01
 
 

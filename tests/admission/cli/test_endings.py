@@ -80,7 +80,7 @@ def test_a_wrong_command_line_ends_with_2(arguments: list[str]) -> None:
         ),
         pytest.param(
             ["explain", "a/b", "--kubeconfig", "{folder}/dead", "--context", "x"],
-            "cannot explain: no cluster: Invalid kube-config file. Expected object with name x",
+            "cannot explain: no cluster: {folder}/dead: context: 'x': must be the name of one of the contexts: k",
             id="no context",
         ),
         pytest.param(
