@@ -4,6 +4,7 @@ __main__            `python -m admission webhook | controller | dashboard`
 app, assembly       the controller process; its parts, each built by one function
 settings            settings of the processes
 kueue_settings      the sections that Kueue's Configuration has too
+forecast_settings   the settings of forecasts
 feature_gates       Kueue's feature gates
 engine/             the pure engine: values in, decisions out
 controllers/        informers feed the ledger, cycles decide, writers update the API server

@@ -12,13 +12,22 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any
 
-from admission.assembly import ProcessPart, Run, Shared, deciding, dialects, gangs, living, plain_pods, whole_jobs
+from admission.assembly import (
+    ProcessPart,
+    Shared,
+    deciding,
+    dialects,
+    features,
+    gangs,
+    living,
+    plain_pods,
+    whole_jobs,
+)
 from admission.controllers.decide.ledger_audit import audited
 from admission.controllers.watch.cluster_view import Views
+from admission.controllers.watch.feature import Run
 from admission.controllers.write.status import legacy_reasons
-from admission.engine.ledger.ledger import Ledger
 from admission.engine.queue.queues import PendingQueues
-from admission.integrations.job_kinds import JobKinds
 from admission.settings import AdmissionSettings
 from admission.visibility import app as visibility
 from admission.world.snapshot import capture
@@ -68,9 +77,7 @@ class _Controller:
         self.views = Views(kube, settings.sakkara.topology_namespace, settings.feature_gates)
         events = writer.tuned(qps=self._settings.events_per_second, burst=_EVENTS_AT_ONCE)
         recorder = EventRecorder(events, f"stowage-{CONTROLLER}", limit=_EVENTS_WAITING)
-        shared = Shared(
-            kube, writer, settings, self.views, recorder, JobKinds(kube), Ledger(settings.placement.options())
-        )
+        shared = Shared.of(kube, writer, settings, self.views, recorder)
         self._job_kinds = shared.job_kinds
         self._decides = decides = deciding(shared)
         known = gangs(shared)
@@ -79,6 +86,7 @@ class _Controller:
         self.parts = (
             ProcessPart(runs=own),
             decides.part,
+            features(shared),
             living(shared, decides),
             whole_jobs(shared, pods.sets),
             pods.part,

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from typing import Any
+from typing import Any, Final, Self
 
 from admission.controllers.decide.lost_wake_ups import LostWakeUps
 from admission.controllers.decide.readiness import Readiness
@@ -20,9 +19,7 @@ from admission.controllers.decide.scheduler_context import SchedulerContext
 from admission.controllers.decide.workloads import WorkloadController
 from admission.controllers.elastic_quota.quota_controller import ElasticQuotaController
 from admission.controllers.elastic_quota.resource_quotas import ResourceQuota
-from admission.controllers.forecasts.forecaster import Forecaster, ForecastLimits
-from admission.controllers.forecasts.guesses import Guesses
-from admission.controllers.forecasts.run_time_keeper import RunTimeKeeper
+from admission.controllers.forecasts.feature import Forecasts
 from admission.controllers.job_kinds import JobKindController
 from admission.controllers.jobs.context import JobOptions
 from admission.controllers.jobs.controller_context import ControllerContext
@@ -59,9 +56,9 @@ from admission.controllers.sakkara.output_paths import TreePaths
 from admission.controllers.sakkara.output_times import SolverTimes
 from admission.controllers.sakkara.reporter import Reporter
 from admission.controllers.watch.cluster_view import Views
+from admission.controllers.watch.feature import ControllerFeature, ControllerFeatures, FeatureContext, Run
 from admission.controllers.watch.feed import Feed
 from admission.controllers.watch.past_usage import UsageSampler
-from admission.controllers.watch.workload_conversion import no_guess
 from admission.controllers.write.evictor import Evictor
 from admission.engine.cycle import spare_hosts
 from admission.engine.cycle.held_capacity import unowned_usage
@@ -93,21 +90,29 @@ from api.names import QUEUE_NAME_LABEL, SAKKARA_GROUP, SAKKARA_GROUP_NAME
 from api.queues import LocalQueue
 from api.sakkara import ConfigMap
 
-Run = tuple[str, Callable[[], Awaitable[None]]]
-"""A task's name, and the function that it runs until cancelled."""
+FEATURES: Final[list[type[ControllerFeature]]] = [
+    Forecasts,
+]
+"""The features of the controller. What is left out costs nothing and breaks nothing."""
 
 
 @dataclass(frozen=True)
-class Shared:
-    """Objects that the parts share. `kube` reads; `writer` writes, and only while this replica leads."""
+class Shared(FeatureContext):
+    """Objects that the parts share, with the kinds of jobs."""
 
-    kube: Kube
-    writer: Kube
-    settings: AdmissionSettings
-    views: Views
-    recorder: EventRecorder
     job_kinds: JobKinds
-    ledger: Ledger
+
+    @classmethod
+    def of(cls, kube: Kube, writer: Kube, settings: AdmissionSettings, views: Views, recorder: EventRecorder) -> Self:
+        """Returns the objects that the parts share, with an empty ledger and empty queues."""
+        queues = PendingQueues(PastUsage(settings.admission_fair_sharing.rules()))
+        ledger, due = Ledger(settings.placement.options()), asyncio.Event()
+        return cls(kube, writer, settings, views, recorder, ledger, queues, due, JobKinds(kube))
+
+    @cached_property
+    def features(self) -> ControllerFeatures:
+        """The features that the settings turn on."""
+        return ControllerFeatures([feature(self) for feature in FEATURES if feature.is_on(self.settings)])
 
     @cached_property
     def options(self) -> JobOptions:
@@ -133,6 +138,14 @@ class ProcessPart:
     runs: tuple[Run, ...] = ()
 
 
+def features(shared: Shared) -> ProcessPart:
+    """Collects the informers and tasks of the features."""
+    return ProcessPart(
+        tuple(informer for feature in shared.features.all for informer in feature.informers),
+        tuple(run for feature in shared.features.all for run in feature.runs),
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class Deciding:
     """The ledger, the queues and the scheduler."""
@@ -152,11 +165,8 @@ def deciding(shared: Shared) -> Deciding:
     """Builds the scheduler, the reports of wait reasons, and the explanations."""
     settings, views, writer = shared.settings, shared.views, shared.writer
     section, sharing = settings.controller, settings.fair_sharing.rules()
-    past = PastUsage(settings.admission_fair_sharing.rules())
-    ledger, queues, due = shared.ledger, PendingQueues(past), asyncio.Event()
+    ledger, queues, due, features = shared.ledger, shared.queues, shared.cycle_due, shared.features
     state = SchedulerState(ledger, queues)
-    learned = RunTimeKeeper(writer, shared.recorder, settings.namespace, section.run_times_period)
-    guesses = Guesses(views, queues, learned.times, due.set, section.forecast_period)
     by_eviction = settings.wait_for_pods_ready.requeuing_strategy.timestamp == "Eviction"
     feed = Feed(
         views,
@@ -165,16 +175,13 @@ def deciding(shared: Shared) -> Deciding:
         rules=replace(settings.resources.rules(), reclaims=settings.controller.reclaimable_pods),
         by_eviction=by_eviction,
         groups_outrank=settings.sakkara.priority_across_namespaces,
-        guess=guesses.of if section.forecasts else no_guess,
+        guess=features.guess,
         tell_unread=partial(_usage_not_read, shared.recorder),
     )
     feed.count_in_steps()
     feed.refresh_in_steps()
     shared.job_kinds.on_change(feed.kinds_changed)
     readiness = _readiness(shared, state, due)
-    limits = ForecastLimits(section.forecast_period, section.explain_after)
-    forecaster = Forecaster(writer, views, ledger, queues, learned, limits) if section.forecasts else None
-    latest_start = None if forecaster is None else forecaster.latest_start
     explainer = Explainer(
         writer,
         views,
@@ -185,21 +192,17 @@ def deciding(shared: Shared) -> Deciding:
         sharing=sharing,
         moves=section.moves,
         startable=lambda: readiness.startable(in_flight=False) if readiness else None,
-        latest_start=latest_start,
+        latest_start=features.latest_start,
     )
     waits = WaitReporter(writer, views, shared.recorder, section.wait_report_period, explainer=explainer)
     context = SchedulerContext(feed, ledger, queues, due, section, sharing, readiness)
     times = SolverTimes(views.workloads.objects.get)
     scheduler = Scheduler(writer, views, context, waits, shared.recorder, spent=times.spent)
-    forecasts: tuple[Run, ...] = ()
-    if forecaster is not None:
-        forecasts = (("run times", learned.run), ("forecasts", forecaster.run), ("guesses", guesses.run))
-    moves = MoveController(writer, views, context, scheduler, shared.recorder, state, latest_start)
+    moves = MoveController(writer, views, context, scheduler, shared.recorder, state, features.latest_start)
     lost = LostWakeUps(context, section.fresh_look_period, section.fresh_look_workloads)
     scheduler.after_cycle(lost.cycle_ended)
     part = ProcessPart(
         runs=(
-            *forecasts,
             ("moves", moves.run),
             ("scheduler", scheduler.run),
             ("lost wake-ups", lost.run),

@@ -10,6 +10,7 @@ from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from admission.engine.model import Counting, PlacementOptions, Profile
 from admission.feature_gates import DEFAULT_GATES, FeatureGates
+from admission.forecast_settings import ForecastSettings
 from admission.kueue_settings import (
     AdmissionFairSharingSection,
     Duration,
@@ -54,7 +55,7 @@ class PlacementSection(Section):
         return PlacementOptions(**self.model_dump())
 
 
-class ControllerSection(Section):
+class ControllerSection(ForecastSettings):
     """The controller process."""
 
     short_workload_names: bool = Field(False, description="limit names of Workloads to 63 characters")
@@ -107,16 +108,6 @@ class ControllerSection(Section):
     )
     fresh_look_workloads: int = Field(
         3, ge=0, le=100, description="waiting workloads that a fresh look evaluates anew; 0: none"
-    )
-    forecasts: bool = Field(
-        False,
-        description="learn run times, and write to each waiting workload's status when it is expected to start",
-    )
-    forecast_period: float = Field(
-        60.0, gt=0, description="seconds between two forecasts of all waiting workloads; more if one takes long"
-    )
-    run_times_period: float = Field(
-        300.0, gt=0, description="seconds between two writes of learned run times to the ConfigMap stowage-run-times"
     )
     moves: bool = Field(
         False,

@@ -224,6 +224,7 @@ FEATURES: Final = (
     Feature("spare hosts", "spare", r"(?i)spare.?host", 45, "10"),
     Feature("advance reservations", "advance_reservation", r"(?i)advance.?reservation", 37, "10"),
     Feature("backfill", "backfill", r"(?i)backfill", 46, "12"),
+    Feature("forecasts", "forecast", r"(?i)forecast", 23, "10"),
     Feature("elastic jobs", "elastic", r"(?i)elastic(?!.?quota)", 73, "25"),
     Feature("Sakkara", "sakkara", r"(?i)sakkara", 41),
     Feature("elastic quotas", "elastic", r"(?i)elastic.?quota", 24),

@@ -26,6 +26,7 @@ _MODULES = (
     "admission/controllers/jobs/test_controller.py",
     "admission/controllers/sakkara/test_output_controller.py",
     "admission/controllers/report/test_explainer.py",
+    "admission/controllers/test_features.py",
     "admission/controllers/test_job_kinds.py",
     "admission/controllers/report/test_wait_reasons.py",
     "api/kube/test_process.py",

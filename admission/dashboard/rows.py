@@ -12,10 +12,11 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final
 
 from admission.dashboard.cluster import Cluster
+from admission.engine.features.forecast.wording import earliest_start, latest_start
 from admission.engine.model import Workload as EngineWorkload
 from admission.engine.queue.pending import Positions
 from admission.visibility.pending import NOT_IN_LINE
-from admission.world.workload_facts import earliest_start, expected_start, latest_start
+from admission.world.workload_facts import expected_start
 from api.errors import InvalidQuantity
 from api.kube.turns import Turns
 from api.meta import find_condition, is_true

@@ -12,14 +12,13 @@ flavors/              the flavor of each pod set
 topology/             placement on the tree
 preemption/           the workloads to evict
 cycle/                the admission cycle
-features/             the features of the cycle, one line each
+features/             the features, one line each of those that decide with the cycle
 decide                the cycle as the running system makes it
 requests              the placement requests of a workload at present
 spare_quota           places for pods and spare hosts for which there is quota too
 topology_relaxation   relaxation of a required level with time
 advance_reservations  the nodes of advance reservations
 moves/                running workloads that go to other places
-forecast/             when a waiting workload starts
 explain/              why a workload waits
 listed, pauses        names in a sentence; the pause of a long computation
 """

@@ -12,6 +12,7 @@ from typing import Final
 
 import numpy as np
 
+from admission.engine.features.forecast.wording import latest_start
 from admission.engine.ledger.ledger import Ledger
 from admission.engine.model import CPU, HOSTNAME_LABEL, ClusterQueue, Workload
 from admission.engine.moves.levels import one_named
@@ -24,7 +25,6 @@ from admission.engine.queue.queues import PendingQueues
 from admission.engine.topology.figures import CapacityFigures, FlavorFigures, State
 from admission.engine.topology.tree.tree_spec import Values
 from admission.world.snapshot import capture_world, from_snapshot
-from admission.world.workload_facts import latest_start
 from admission.world.world import World
 from api.errors import StowageError
 from api.meta import parse_time

@@ -11,7 +11,7 @@ from typing import Final
 from admission.controllers.forecasts.guesses import guess_of
 from admission.controllers.forecasts.run_time_keeper import StoredRunTimes
 from admission.controllers.watch.workload_conversion import Guess, no_guess
-from admission.engine.forecast.run_times import RunTimes
+from admission.engine.features.forecast.run_times import RunTimes
 from admission.world.world import RejectedObject
 from api.errors import Forbidden, NotFound
 from api.kube.client import Kube

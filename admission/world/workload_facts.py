@@ -5,7 +5,6 @@ Called by cluster.py and builder.py.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from typing import Final
 
@@ -13,20 +12,13 @@ from admission.controllers.decide.readiness import unready
 from admission.controllers.nodes.node_replacement import failed_nodes
 from admission.controllers.state.checks import named
 from admission.engine.cycle import spare_hosts
+from admission.engine.features.forecast.wording import is_forecast
 from admission.world.world import WorkloadFacts, World
 from api import names
 from api.groups import PodGroup
 from api.meta import find_condition, is_true, parse_time
 from api.names import GANG_STARTED, HOSTS_HELD, NOT_CREATED, UNSCHEDULABLE
 from api.workloads import Workload
-
-_TIME: Final = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ"
-_FORECAST: Final = re.compile(
-    rf"expected to start (between (?P<earliest>{_TIME}) and (?P<latest>{_TIME}), with \d{{1,3}}% confidence"
-    rf"|at (?P<open>{_TIME}) or later; no latest start is known)",
-    re.ASCII,
-)
-"""The messages of the forecaster. Anybody who may write a status may write others, which are not shown as forecasts."""
 
 _STARTED: Final = (names.QUOTA_RESERVED, names.FINISHED)
 
@@ -69,24 +61,15 @@ def _checks(workload: Workload) -> str:
 
 
 def expected_start(workload: Workload) -> str:
-    """Returns the forecast that the controller wrote to a waiting Workload; empty without one, or if it is not ours."""
+    """Returns the forecast that the controller wrote to a waiting Workload; empty without one, or if it is not ours.
+
+    Anybody who may write a status may write other messages.
+    """
     states = workload.status.conditions
     told = find_condition(states, names.EXPECTED_START)
     if told is None or told.status != "True" or any(is_true(states, each) for each in _STARTED):
         return ""
-    return told.message if _FORECAST.fullmatch(told.message) else ""
-
-
-def latest_start(forecast: str) -> str | None:
-    """Returns the latest start of a forecast (RFC 3339); None if it knows none."""
-    match = _FORECAST.fullmatch(forecast)
-    return match.group("latest") if match else None
-
-
-def earliest_start(forecast: str) -> str | None:
-    """Returns the earliest start of a forecast (RFC 3339); None if there is none."""
-    match = _FORECAST.fullmatch(forecast)
-    return match.group("earliest") or match.group("open") if match else None
+    return told.message if is_forecast(told.message) else ""
 
 
 def add_gangs(world: World, groups: Iterable[PodGroup], reasons: Iterable[tuple[str, str]]) -> None:

@@ -25,9 +25,9 @@ from statistics import mean, median
 from time import process_time
 from typing import Final
 
-from admission.engine.forecast.inputs import inputs_of
-from admission.engine.forecast.run_times import RunEstimate, RunTimes, run_kind
-from admission.engine.forecast.starts import forecast
+from admission.engine.features.forecast.inputs import inputs_of
+from admission.engine.features.forecast.run_times import RunEstimate, RunTimes, run_kind
+from admission.engine.features.forecast.starts import forecast
 from admission.engine.model import Workload
 from admission.simulation.run import simulate
 from admission.world.world import World

@@ -12,10 +12,10 @@ from random import Random
 from typing import Final
 
 from admission.engine.cycle.cycle import CycleReport
-from admission.engine.forecast.calibration import Calibrations, StartForecast
-from admission.engine.forecast.inputs import inputs_of
-from admission.engine.forecast.run_times import RunEstimate, RunTimes, run_kind
-from admission.engine.forecast.starts import forecast
+from admission.engine.features.forecast.calibration import Calibrations, StartForecast
+from admission.engine.features.forecast.inputs import inputs_of
+from admission.engine.features.forecast.run_times import RunEstimate, RunTimes, run_kind
+from admission.engine.features.forecast.starts import forecast
 from admission.engine.model import Event, Flavor, TopologyRequest, Workload
 from admission.world.world import Arrival, WorkloadFacts, World
 from tests.admission.engine.builders import RACK, host, queue, racks, workload

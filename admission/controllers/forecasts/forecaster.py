@@ -1,7 +1,7 @@
 """Tells each waiting Workload when it is expected to start, as an interval with its confidence.
 
 It learns run times from Workloads that finish and how well forecasts hold from those that start; run_time_keeper.py keeps
-both over restarts. Every `period` seconds it forecasts all waiting workloads (engine/forecast) in turns of the loop, and rests
+both over restarts. Every `period` seconds it forecasts all waiting workloads in turns of the loop, and rests
 so that it takes at most a twentieth of it. The condition `stowage.dev/ExpectedStart` is written after a wait of `first`
 seconds, and again only when an end of the interval moved by a quarter of the time that is left, at least a minute, or its
 confidence by 5 %; at most `_WRITES` Workloads per round, so that a change of the cluster is no burst of writes. Reserving quota
@@ -15,9 +15,7 @@ import logging
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from functools import partial
-from math import ceil, floor
 from typing import Final
 
 from admission.controllers.forecasts.run_time_keeper import RunTimeKeeper, kind_of
@@ -27,14 +25,15 @@ from admission.controllers.state.condition_table import Writer
 from admission.controllers.watch.cluster_view import Views
 from admission.controllers.write.outcome import Outcome
 from admission.controllers.write.report_writer import ReportWriter
-from admission.engine.forecast.calibration import StartForecast
-from admission.engine.forecast.inputs import inputs_of
-from admission.engine.forecast.run_times import RunEstimate, RunKind
-from admission.engine.forecast.starts import forecast
+from admission.engine.features.forecast.calibration import StartForecast
+from admission.engine.features.forecast.inputs import inputs_of
+from admission.engine.features.forecast.run_times import RunEstimate, RunKind
+from admission.engine.features.forecast.starts import forecast
+from admission.engine.features.forecast.wording import wording
 from admission.engine.ledger.ledger import Ledger
 from admission.engine.model import Workload as EngineWorkload
 from admission.engine.queue.queues import PendingQueues
-from admission.metrics import controller as metrics
+from admission.metrics import forecasts as metrics
 from api.errors import StowageError
 from api.kube.client import Kube
 from api.kube.informers.store import Change, ChangeType
@@ -92,7 +91,7 @@ class Forecaster:
         while True:
             began = time.perf_counter()
             spent = await self.round()
-            metrics.FORECAST_SECONDS.observe(spent)
+            metrics.SECONDS.observe(spent)
             await asyncio.sleep(max(self._limits.period - (time.perf_counter() - began), spent * _REST))
 
     async def round(self) -> float:
@@ -222,19 +221,6 @@ class Forecaster:
             return
         if forecast is not None and key in self._views.workloads.objects:
             self._written[key] = forecast
-
-
-def wording(forecast: StartForecast) -> str:
-    """Returns the message of the condition: times in RFC 3339, rounded outwards to whole seconds."""
-    earliest = _time(floor(forecast.earliest))
-    if forecast.latest is None:
-        return f"expected to start at {earliest} or later; no latest start is known"
-    return f"expected to start between {earliest} and {_time(ceil(forecast.latest))}, with {forecast.confidence:.0%} confidence"
-
-
-def _time(at: int) -> str:
-    # A start after the year 9999 has no RFC 3339.
-    return datetime.fromtimestamp(min(at, 253_402_300_799), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def _moved(before: StartForecast, after: StartForecast, now: float) -> bool:

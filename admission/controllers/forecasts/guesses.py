@@ -14,7 +14,7 @@ from typing import Final
 
 from admission.controllers.forecasts.run_time_keeper import kind_of
 from admission.controllers.watch.cluster_view import Views
-from admission.engine.forecast.run_times import RunTimes
+from admission.engine.features.forecast.run_times import RunTimes
 from admission.engine.queue.queues import PendingQueues
 from api.names import EvictedReason
 from api.workloads import Workload

@@ -3,7 +3,7 @@ then written now and then.
 
 A Workload that finished before the stored state was written is in it; those that finished later, and still exist, are
 learned from the watch, so that none counts twice. Users who may edit the ConfigMap can mislead forecasts and backfill, and no
-more: each record is checked (engine/forecast/run_time_records.py), and what cannot be read is reported and left out. An edit
+more: each record is checked (features/forecast/run_time_records.py), and what cannot be read is reported and left out. An edit
 while this replica leads is overwritten.
 
 The manifests have the ConfigMap, so that no right to create any is needed. Without it all is kept in memory alone.
@@ -21,10 +21,10 @@ from typing import Final
 import msgspec
 
 from admission.controllers.forecasts.stored_calibrations import calibrations_in, stored_calibrations
-from admission.engine.forecast.calibration import Calibrations, StartForecast
-from admission.engine.forecast.run_time_records import UnreadableRecord, record_of, runs_of
-from admission.engine.forecast.run_times import KINDS, RunKind, RunTimes, run_kind
-from admission.metrics import controller as metrics
+from admission.engine.features.forecast.calibration import Calibrations, StartForecast
+from admission.engine.features.forecast.run_time_records import UnreadableRecord, record_of, runs_of
+from admission.engine.features.forecast.run_times import KINDS, RunKind, RunTimes, run_kind
+from admission.metrics import forecasts as metrics
 from api.errors import NotFound, StowageError
 from api.kube.client import Kube, PatchKind
 from api.kube.decode import DECODE_ERRORS
@@ -121,7 +121,7 @@ class RunTimeKeeper:
     def _compared(self, calibrations: Calibrations) -> None:
         self.calibrations, self._changed = calibrations, True
         if (held := self.calibrations.held) is not None:
-            metrics.FORECASTS_HELD.set(held)
+            metrics.HELD.set(held)
 
     async def run(self) -> None:
         """Reads the stored state, then writes what was learned every `period` seconds, until cancelled."""

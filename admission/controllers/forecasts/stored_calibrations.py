@@ -9,7 +9,7 @@ from typing import Annotated
 
 import msgspec
 
-from admission.engine.forecast.calibration import QUEUES, WIDEST, WINDOW, Calibration, Calibrations
+from admission.engine.features.forecast.calibration import QUEUES, WIDEST, WINDOW, Calibration, Calibrations
 
 _Early = Annotated[float, msgspec.Meta(ge=0, le=1)]
 _Late = Annotated[float, msgspec.Meta(ge=1, le=WIDEST)]

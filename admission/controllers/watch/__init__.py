@@ -3,6 +3,7 @@
 cluster_view, watched                        the watched kinds, their informers and copies; how a kind is declared
 feed                                         what each change means for the engine
 projection, local_copies                     the parts of objects that are kept
+feature                                      what a feature adds to the controller process
 affected, workload_conversion                the workloads that a change concerns; Workloads as the engine reads them
 resources, runtime_classes                   effective requests of pod templates
 slices, slice_index                          slices of elastic jobs

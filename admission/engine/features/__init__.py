@@ -3,6 +3,7 @@
 advance_reservations   a head that names its advance reservation draws on it
 moves                  the place that is held for a head while others leave it
 spares                 hosts that are kept free for pods that lose theirs
+forecast/              when a waiting workload starts; no hook, since no decision depends on it
 """
 
 from __future__ import annotations

@@ -12,8 +12,8 @@ from aiohttp import web
 
 from admission.cli.local_cluster.install import manifests
 from admission.engine.explain.explanation import Verdict
-from admission.engine.forecast.run_time_records import record_of
-from admission.engine.forecast.run_times import RunTimes, run_kind
+from admission.engine.features.forecast.run_time_records import record_of
+from admission.engine.features.forecast.run_times import RunTimes, run_kind
 from admission.engine.reasons import Reason
 from admission.integrations.declared.functions.trainjob import CLUSTER_RUNTIMES, RUNTIMES
 from admission.world.cluster import from_cluster, load_cluster

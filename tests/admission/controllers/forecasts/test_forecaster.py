@@ -13,11 +13,12 @@ from typing import Any, cast
 
 import pytest
 
-from admission.controllers.forecasts.forecaster import Forecaster, ForecastLimits, wording
+from admission.controllers.forecasts.forecaster import Forecaster, ForecastLimits
 from admission.controllers.forecasts.run_time_keeper import RunTimeKeeper
 from admission.controllers.state import conditions
 from admission.controllers.watch.cluster_view import Views
-from admission.engine.forecast.calibration import Calibration, Calibrations, StartForecast
+from admission.engine.features.forecast.calibration import Calibration, Calibrations, StartForecast
+from admission.engine.features.forecast.wording import wording
 from admission.engine.model import Flavor
 from admission.world.workload_facts import expected_start
 from api.kube.client import Kube, PatchKind
@@ -29,7 +30,7 @@ from api.names import EXPECTED_START, QUOTA_RESERVED
 from api.workloads import Admission, Workload, WorkloadStatus
 from tests.admission.controllers.installed_server import installed, small_workload
 from tests.admission.engine.builders import Cluster, queue, workload
-from tests.admission.engine.forecast.known import CERTAIN
+from tests.admission.engine.features.forecast.known import CERTAIN
 from tests.api.kube.clock import until
 from tests.scenarios.site import eventually
 

@@ -10,7 +10,7 @@ import pytest
 from admission.controllers.forecasts.guesses import Guesses
 from admission.controllers.state.conditions import evicted
 from admission.controllers.watch.cluster_view import Views
-from admission.engine.forecast.run_times import ENOUGH, RunTimes, run_kind
+from admission.engine.features.forecast.run_times import ENOUGH, RunTimes, run_kind
 from admission.engine.model import Flavor
 from api.meta import ObjectMeta
 from api.names import EvictedReason

@@ -14,10 +14,10 @@ import pytest
 
 from admission.controllers.forecasts import run_time_keeper
 from admission.controllers.forecasts.run_time_keeper import RunTimeKeeper
-from admission.engine.forecast.calibration import Calibration, Calibrations, StartForecast
-from admission.engine.forecast.run_time_records import record_of
-from admission.engine.forecast.run_times import KINDS, RunKind, run_kind
-from admission.metrics import controller as metrics
+from admission.engine.features.forecast.calibration import Calibration, Calibrations, StartForecast
+from admission.engine.features.forecast.run_time_records import record_of
+from admission.engine.features.forecast.run_times import KINDS, RunKind, run_kind
+from admission.metrics import forecasts as metrics
 from api.kube.client import Kube, PatchKind
 from api.kube.resources import CONFIG_MAPS
 from tests.admission.controllers.installed_server import installed

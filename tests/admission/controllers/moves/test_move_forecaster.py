@@ -16,7 +16,7 @@ from admission.controllers.forecasts.forecaster import Forecaster, ForecastLimit
 from admission.controllers.forecasts.run_time_keeper import RunTimeKeeper
 from admission.controllers.report.explainer import Explainer, ExplanationLimits
 from admission.controllers.watch.cluster_view import Views
-from admission.engine.forecast.calibration import Calibrations, StartForecast
+from admission.engine.features.forecast.calibration import Calibrations, StartForecast
 from api.kube.client import Kube
 from api.kube.events import EventRecorder
 from api.kube.resources import WORKLOADS
@@ -24,7 +24,7 @@ from api.meta import find_condition
 from api.names import EXPECTED_START, EXPLANATION, MOVABLE, MOVE_COST
 from api.workloads import Workload
 from tests.admission.controllers.moves.test_move_times import TwoRacks
-from tests.admission.engine.forecast.known import CERTAIN
+from tests.admission.engine.features.forecast.known import CERTAIN
 from tests.builders import NOW
 
 COST = 600

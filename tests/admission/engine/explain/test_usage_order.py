@@ -8,9 +8,9 @@ import pytest
 
 from admission.engine.cycle.held_capacity import held_beside_quota
 from admission.engine.explain.usage_order import charged_reservations, less_used
-from admission.engine.forecast.inputs import inputs_of
-from admission.engine.forecast.run_times import RunEstimate
-from admission.engine.forecast.starts import forecast
+from admission.engine.features.forecast.inputs import inputs_of
+from admission.engine.features.forecast.run_times import RunEstimate
+from admission.engine.features.forecast.starts import forecast
 from admission.engine.ledger.holds import Hold, HoldKind, hold_key
 from admission.engine.model import Admission, AdvanceReservation, Flavor, PodSetAdmission, Workload
 from admission.engine.queue.past_usage import UsageRules

@@ -26,12 +26,12 @@ from typing import Final
 
 import numpy as np
 
-from admission.engine.forecast.agenda import Ends, Line, Started
-from admission.engine.forecast.calibration import Calibrations, StartForecast
-from admission.engine.forecast.draws import Draws, Run
-from admission.engine.forecast.inputs import Choices, ForecastInputs, Running, Usage, Waiting
-from admission.engine.forecast.rooms import Rooms, Stay, Taken
-from admission.engine.forecast.teller import Teller
+from admission.engine.features.forecast.agenda import Ends, Line, Started
+from admission.engine.features.forecast.calibration import Calibrations, StartForecast
+from admission.engine.features.forecast.draws import Draws, Run
+from admission.engine.features.forecast.inputs import Choices, ForecastInputs, Running, Usage, Waiting
+from admission.engine.features.forecast.rooms import Rooms, Stay, Taken
+from admission.engine.features.forecast.teller import Teller
 from admission.engine.journal import Journal
 from admission.engine.ledger.holds import HoldKind, hold_key
 from admission.engine.model import ClusterQueue, FlavorResource, QueueingStrategy

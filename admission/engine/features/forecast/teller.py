@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from math import inf
 
-from admission.engine.forecast.calibration import Calibrations, RecordKey, StartForecast, widened
-from admission.engine.forecast.inputs import Waiting
+from admission.engine.features.forecast.calibration import Calibrations, RecordKey, StartForecast, widened
+from admission.engine.features.forecast.inputs import Waiting
 
 
 class Teller:

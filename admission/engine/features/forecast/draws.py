@@ -13,7 +13,7 @@ from zlib import crc32
 import numpy as np
 import numpy.typing as npt
 
-from admission.engine.forecast.run_times import Floats, RunEstimate
+from admission.engine.features.forecast.run_times import Floats, RunEstimate
 
 _TOGETHER: Final = 3
 """Replays that are drawn together: with many kinds of workloads, one call of numpy for each costs more than its numbers."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from admission.engine.forecast.calibration import ALL, WINDOW, Calibration, Calibrations
+from admission.engine.features.forecast.calibration import ALL, WINDOW, Calibration, Calibrations
 
 _SURE = Calibration((1.0,) * WINDOW, (1.0,) * WINDOW, (True,) * WINDOW)
 CERTAIN = Calibrations({(ALL, placed): _SURE for placed in (False, True)})

@@ -15,9 +15,9 @@ from typing import Final
 
 import numpy as np
 
-from admission.engine.forecast.inputs import Usage, Waiting
-from admission.engine.forecast.rooms import Stay
-from admission.engine.forecast.run_times import Floats
+from admission.engine.features.forecast.inputs import Usage, Waiting
+from admission.engine.features.forecast.rooms import Stay
+from admission.engine.features.forecast.run_times import Floats
 from admission.engine.topology.tree.level import Ints
 
 _MOMENTS: Final = 2048

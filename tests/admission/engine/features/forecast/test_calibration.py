@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from admission.engine.forecast.calibration import WINDOW, Calibration, Calibrations, StartForecast, widened
+from admission.engine.features.forecast.calibration import WINDOW, Calibration, Calibrations, StartForecast, widened
 from tests.budgets import quick
 
 MADE = 1e9

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from admission.engine.forecast import agenda
-from admission.engine.forecast.agenda import Ends, Started
+from admission.engine.features.forecast import agenda
+from admission.engine.features.forecast.agenda import Ends, Started
 from tests.budgets import quick
 
 TIMES = st.lists(st.integers(0, 20).map(float) | st.just(inf), max_size=30)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from admission.engine.forecast.run_times import (
+from admission.engine.features.forecast.run_times import (
     LARGEST_COUNT,
     LONGEST,
     RunCounts,

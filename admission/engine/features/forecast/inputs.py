@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from admission.engine.features.forecast.hosts import FlavorHosts, GangPlace, HostReader
+from admission.engine.features.forecast.run_times import RunEstimate
 from admission.engine.flavors.eligible import unsuitable, wants_topology
 from admission.engine.flavors.search import placement_groups, topology_implied, total_requests
-from admission.engine.forecast.hosts import FlavorHosts, GangPlace, HostReader
-from admission.engine.forecast.run_times import RunEstimate
 from admission.engine.ledger.holds import HoldKind, hold_key
 from admission.engine.ledger.ledger import Ledger
 from admission.engine.model import ClusterQueue, Cohort, FlavorResource, PodSet, Workload

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from admission.engine.forecast.run_times import RunTimes
+from admission.engine.features.forecast.run_times import RunTimes
 from admission.engine.ledger.holds import Hold, HoldKind
 from admission.engine.model import (
     Admission,
@@ -29,7 +29,7 @@ from admission.engine.moves.plans import NoPlan, NoPlanReason
 from admission.simulation.run import simulate
 from admission.world.world import WorkloadFacts, World
 from tests.admission.engine.builders import BEST, CPU, HOST, RACK, STRICT, host, queue, racks, workload
-from tests.admission.engine.forecast.test_starts import NOW, estimates, intervals, told, world
+from tests.admission.engine.features.forecast.test_starts import NOW, estimates, intervals, told, world
 from tests.budgets import quick
 
 IN_RACK = TopologyRequest(required=RACK)

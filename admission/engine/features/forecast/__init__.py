@@ -10,4 +10,5 @@ draws              the drawn run times
 rooms              the room on hosts and in domains during a replay
 calibration        how often past intervals held, and how much wider the next ones must be
 teller             the interval that a workload is told
+wording            the sentence that it is told, and what that says
 """

@@ -8,15 +8,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from admission.engine.forecast.calibration import Calibration, Calibrations, StartForecast
-from admission.engine.forecast.inputs import inputs_of
-from admission.engine.forecast.run_times import RunEstimate, RunTimes, run_kind
-from admission.engine.forecast.starts import forecast
+from admission.engine.features.forecast.calibration import Calibration, Calibrations, StartForecast
+from admission.engine.features.forecast.inputs import inputs_of
+from admission.engine.features.forecast.run_times import RunEstimate, RunTimes, run_kind
+from admission.engine.features.forecast.starts import forecast
 from admission.engine.model import Event, Flavor, QueueingStrategy, Quota, Workload
 from admission.simulation.run import simulate
 from admission.world.world import WorkloadFacts, World
 from tests.admission.engine.builders import BEST, CPU, STRICT, queue, workload
-from tests.admission.engine.forecast.known import CERTAIN
+from tests.admission.engine.features.forecast.known import CERTAIN
 from tests.budgets import quick
 
 NOW = 1_000.0

@@ -17,7 +17,7 @@ from typing import Final
 
 import numpy as np
 
-from admission.engine.forecast.hosts import FlavorHosts, GangPlace, HostState
+from admission.engine.features.forecast.hosts import FlavorHosts, GangPlace, HostState
 from admission.engine.pauses import no_pause
 from admission.engine.topology.tree.level import Ints
 from admission.engine.topology.usage import times

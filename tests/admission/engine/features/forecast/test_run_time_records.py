@@ -10,8 +10,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from admission.engine.forecast.run_time_records import UnreadableRecord, record_of, runs_of
-from admission.engine.forecast.run_times import BUCKETS, LARGEST_COUNT, LONGEST, RunEstimate, RunTimes, run_kind
+from admission.engine.features.forecast.run_time_records import UnreadableRecord, record_of, runs_of
+from admission.engine.features.forecast.run_times import (
+    BUCKETS,
+    LARGEST_COUNT,
+    LONGEST,
+    RunEstimate,
+    RunTimes,
+    run_kind,
+)
 
 SOUND: dict[str, Any] = {
     "queue": "ns/q",

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from admission.engine.forecast.run_times import BUCKETS, LARGEST_COUNT, LONGEST, TEXT, RunCounts, RunKind
+from admission.engine.features.forecast.run_times import BUCKETS, LARGEST_COUNT, LONGEST, TEXT, RunCounts, RunKind
 
 _TEXTS: Final = {"queue": 2 * TEXT, "owner": TEXT, "name": TEXT}
 

@@ -1,0 +1,80 @@
+"""What a feature adds to the controller process, which knows no feature by name: assembly.py has one line for each.
+
+A hook that a feature does not implement does nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from admission.controllers.watch.cluster_view import Views
+from admission.engine.ledger.ledger import Ledger
+from admission.engine.queue.queues import PendingQueues
+from admission.settings import AdmissionSettings
+from api.kube.client import Kube
+from api.kube.events import EventRecorder
+from api.kube.informers.informer import Informer
+from api.workloads import Workload
+
+T = TypeVar("T")
+
+Run = tuple[str, Callable[[], Awaitable[None]]]
+"""A task's name, and the function that it runs until cancelled."""
+
+
+@dataclass(frozen=True)
+class FeatureContext:
+    """What the parts of the process share. `kube` reads; `writer` writes, and only while this replica leads."""
+
+    kube: Kube
+    writer: Kube
+    settings: AdmissionSettings
+    views: Views
+    recorder: EventRecorder
+    ledger: Ledger
+    queues: PendingQueues
+    cycle_due: asyncio.Event
+    """Set when a cycle could decide something."""
+
+
+class ControllerFeature:
+    """The hooks of one feature. Its handlers run before those of the feed, and its tasks on the leader."""
+
+    informers: Sequence[Informer[Any]] = ()
+    runs: Sequence[Run] = ()
+
+    def __init__(self, context: FeatureContext) -> None:
+        """Builds the feature, which is on."""
+
+    @staticmethod
+    def is_on(settings: AdmissionSettings) -> bool:
+        """Reports whether the settings turn the feature on."""
+        return True
+
+    def guess(self, workload: Workload) -> float | None:
+        """Returns for how many seconds a waiting Workload will run at most; None if nothing is known."""
+
+    def latest_start(self, key: str) -> float | None:
+        """Returns by when (epoch seconds) the waiting Workload starts without moves; None if that is not reliable."""
+
+
+class ControllerFeatures:
+    """The features of a process, in the order in which they are asked."""
+
+    def __init__(self, features: Sequence[ControllerFeature] = ()) -> None:
+        self.all = features
+
+    def guess(self, workload: Workload) -> float | None:
+        """Returns the first answer of a feature."""
+        return _first(each.guess(workload) for each in self.all)
+
+    def latest_start(self, key: str) -> float | None:
+        """Returns the first answer of a feature."""
+        return _first(each.latest_start(key) for each in self.all)
+
+
+def _first(answers: Iterable[T | None]) -> T | None:
+    return next((answer for answer in answers if answer is not None), None)

@@ -1,0 +1,98 @@
+"""A feature that is left out of the controller costs nothing and breaks nothing: who does not use it is admitted alike."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from admission import assembly
+from admission.app import run_controller
+from admission.controllers.forecasts.feature import Forecasts
+from admission.controllers.watch.feature import ControllerFeature
+from admission.settings import AdmissionSettings
+from api.kube.client import Kube
+from api.kube.resources import CLUSTER_QUEUES, LOCAL_QUEUES, RESOURCE_FLAVORS, WORKLOADS
+from api.meta import find_condition
+from api.names import ADMITTED, API_VERSION, EXPECTED_START, EXPLANATION
+from api.process.process import Process
+from api.workloads import Workload
+from tests.admission.controllers.installed_server import installed, small_workload
+from tests.tasks import eventually, running
+
+ALL_ON = {"forecasts": True, "forecast_period": 0.2, "explain_after": 0.0}
+
+
+def left_out(monkeypatch: pytest.MonkeyPatch, feature: type[ControllerFeature]) -> None:
+    assert feature in assembly.FEATURES
+    monkeypatch.setattr(assembly, "FEATURES", [each for each in assembly.FEATURES if each is not feature])
+
+
+@contextlib.asynccontextmanager
+async def controller(folder: Path) -> AsyncIterator[Kube]:
+    """A controller with all features turned on, and a queue for one pod of one CPU."""
+    async with installed(folder) as kube:
+        lease, file = {"enabled": False}, folder / "kubeconfig"
+        settings = AdmissionSettings(kubeconfig=file, lease=lease, controller=ALL_ON)
+        async with running(run_controller(Process(settings.process_settings("controller")), settings)):
+            await create(kube, "ResourceFlavor", {})
+            quotas = [{"name": "any", "resources": [{"name": "cpu", "nominalQuota": 1}]}]
+            groups = [{"coveredResources": ["cpu"], "flavors": quotas}]
+            await create(kube, "ClusterQueue", {"namespaceSelector": {}, "resourceGroups": groups})
+            await create(kube, "LocalQueue", {"clusterQueue": "any"}, name="lq", namespace="ns")
+            yield kube
+
+
+async def create(kube: Kube, kind: str, spec: dict[str, Any], name: str = "any", namespace: str | None = None) -> None:
+    resources = {each.kind: each for each in (RESOURCE_FLAVORS, CLUSTER_QUEUES, LOCAL_QUEUES)}
+    metadata = {"name": name} if namespace is None else {"name": name, "namespace": namespace}
+    await kube.create(resources[kind], {"apiVersion": API_VERSION, "kind": kind, "metadata": metadata, "spec": spec})
+
+
+async def told(kube: Kube, name: str, condition: str) -> str:
+    """The message of a true condition of a Workload, from the moment on when it is there."""
+
+    async def message() -> str | None:
+        workload = await kube.get(WORKLOADS, name, "ns", decode=Workload)
+        stated = find_condition(workload.status.conditions, condition)
+        return stated.message if stated is not None and stated.status == "True" else None
+
+    return str(await eventually(message))
+
+
+async def one_starts_and_one_waits(kube: Kube) -> None:
+    for name in ("first", "second"):
+        workload = small_workload(name)
+        await kube.create(WORKLOADS, {**workload, "spec": {**workload["spec"], "maximumExecutionTimeSeconds": 60}})
+        await told(kube, name, ADMITTED if name == "first" else EXPLANATION)
+
+
+def tasks() -> set[str]:
+    return {task.get_name() for task in asyncio.all_tasks()}
+
+
+@pytest.mark.parametrize("feature", assembly.FEATURES)
+async def test_who_does_not_use_a_feature_is_admitted_alike_without_it(
+    feature: type[ControllerFeature], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    left_out(monkeypatch, feature)
+    async with controller(tmp_path) as kube:
+        await one_starts_and_one_waits(kube)
+
+
+async def test_forecasts_tell_when_a_workload_starts(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (with_it := tmp_path / "with").mkdir()
+    (without_it := tmp_path / "without").mkdir()
+    own = {"run times", "forecasts", "guesses"}
+    async with controller(with_it) as kube:
+        await one_starts_and_one_waits(kube)
+        assert (await told(kube, "second", EXPECTED_START)).startswith("expected to start ")
+        assert own <= tasks()
+    left_out(monkeypatch, Forecasts)
+    async with controller(without_it) as kube:
+        await one_starts_and_one_waits(kube)
+        assert not own & tasks()
