@@ -226,6 +226,7 @@ FEATURES: Final = (
     Feature("backfill", "backfill", r"(?i)backfill", 46, "12"),
     Feature("forecasts", "forecast", r"(?i)forecast", 23, "10"),
     Feature("elastic jobs", "elastic", r"(?i)elastic(?!.?quota)", 73, "25"),
+    Feature("gang groups", "gang_groups?|gang_preemption", r"(?i)gang.?group", 17),
     Feature("Sakkara", "sakkara", r"(?i)sakkara", 41),
     Feature("elastic quotas", "elastic", r"(?i)elastic.?quota", 24),
 )

@@ -14,9 +14,7 @@ reservations               the capacity reservations of one cycle
 repeated_preemption        how often a workload may evict the same victim
 backfill, start_order      backfill; the start reservations before a workload
 projected_ledger, gallop   the ledger as it will be; the search for the first moment that fits
-gangs, gang_fit            GangGroups; whether all members fit at once
-gang_preemption            the victims for a whole group
-group_decisions            the result for a group, as decisions
+together                   workloads that start together with others
 late_joiners               late pods of a gang
 elastic, shrunk_places     growth of an elastic job; its places after it has shrunk
 spare_hosts                spare hosts of running workloads

@@ -49,12 +49,12 @@ from datetime import UTC, datetime
 from math import ceil
 
 from admission.engine.cycle.gallop import galloping_search
-from admission.engine.cycle.gangs import is_grouped
 from admission.engine.cycle.held_capacity import drawing
 from admission.engine.cycle.nomination import Nomination
 from admission.engine.cycle.projected_ledger import Departures, FutureReservation, ProjectedLedger, Step
 from admission.engine.cycle.solve import Unsolved, solve
 from admission.engine.cycle.start_order import BindingStart, StartOrder, future_of
+from admission.engine.cycle.together import starts_with_others
 from admission.engine.decision import Overtaking, PreemptionReason, Victim
 from admission.engine.ledger.holds import Hold, HoldKind
 from admission.engine.ledger.ledger import Ledger
@@ -196,7 +196,7 @@ class Backfill:
             self._order.reserve(workload.key, None)
             return ReservedStart()
         passing = reason in _MAY_PASS and not (fits_nowhere and reason is Reason.TOPOLOGY_PLACEMENT_FAILED)
-        earliest = self._earliest(workload, queue, level) if passing and not is_grouped(workload) else None
+        earliest = self._earliest(workload, queue, level) if passing and not starts_with_others(workload) else None
         if earliest is None:
             self._order.reserve(workload.key, None)
             if passing:
@@ -475,7 +475,7 @@ def _guess_in_words(workload: Workload) -> str:
 
 def _may_evict(head: Workload) -> bool:
     """Reports whether workloads that outlast their guess can be evicted for this head."""
-    return not head.gated and not head.replaces and not is_grouped(head)
+    return not head.gated and not head.replaces and not starts_with_others(head)
 
 
 def _keys(steps: Sequence[Step]) -> frozenset[str]:

@@ -8,7 +8,7 @@ The cycle repeats these steps until nothing more fits or its budget is spent:
 4. *place*: domains for the pod sets of the head (solve.py). If there are none, the flavor that failed is refused and step 3
    tries the next one. If not even an empty cluster has room, the message counts the capacity of an empty cluster.
 5. *admit*: the ledger is charged at once, and the next workload of the queue becomes a head (outcomes.py). Workloads that
-   start together (a GangGroup) go through steps 3 to 5 as one: all of them or none (gangs.py, group_decisions.py).
+   start together go through steps 3 to 5 as one: all of them or none (features/).
 6. *make room*: a head whose queue may preempt, or that can start with fewer pods, is nominated (nominate.py) against the
    ledger as it will be when the victims of earlier preemptors have left and their reservations are used.
    - *preempt*: the victims are evicted. Their capacity is reserved for the head in this cycle and the next ones, until
@@ -31,17 +31,15 @@ from functools import partial
 
 from admission.engine.cycle.backfill import BEHIND, Backfill
 from admission.engine.cycle.elastic import grow, slice_released
-from admission.engine.cycle.feature import Features
+from admission.engine.cycle.feature import CycleParts, Features, Turn
 from admission.engine.cycle.fewer_pods import spare_pods
-from admission.engine.cycle.gangs import GangGroups, is_grouped
-from admission.engine.cycle.group_decisions import GroupDecisions
 from admission.engine.cycle.head_hints import HeadHints
 from admission.engine.cycle.head_order import ClassicalOrder, FairOrder, Head, HeadOrder
 from admission.engine.cycle.kept_quota import KeptQuota, keeps
 from admission.engine.cycle.nominate import DEFERRED, Nominator
 from admission.engine.cycle.nomination import Nomination
 from admission.engine.cycle.outcomes import Outcomes, requested
-from admission.engine.cycle.reservations import Reservations, starting_together
+from admission.engine.cycle.reservations import Reservations
 from admission.engine.cycle.solve import Unsolved, flavors_of, place, refusals
 from admission.engine.decision import PREEMPTION_GATED, Admit, Decision, PlacementResult, Preempt, Wait
 from admission.engine.flavors.assign import FlavorAssignment, Mode, NoPreemption, Preemptions
@@ -131,11 +129,16 @@ class _Cycle:
         self._backfill = Backfill(ledger, queues, now, fair=fair)
         steps = self._order, self._reservations, self._kept, self._backfill, self._features
         self._outcomes = Outcomes(ledger, queues, now, *steps, startable=startable, fair=fair)
-        delays = self._backfill.delays
-        groups = GangGroups(
-            ledger, queues, now, self._cannot_evaluate, self._reservations, delays, preemptions, fair=fair
+        self._parts = CycleParts(
+            now,
+            fair,
+            preemptions,
+            self._order,
+            self._reservations,
+            self._outcomes,
+            self._backfill.delays,
+            self._cannot_evaluate,
         )
-        self._groups = GroupDecisions(groups, self._outcomes, self._reservations)
         self.undecided: list[tuple[Workload, Exception]] = []
         for workload in list(queues.heads()):  # what one of them requeues has its turn in the next cycle
             self._outcomes.enter(workload)
@@ -156,13 +159,12 @@ class _Cycle:
                 self._reservations.hold_until(self._level(head), head.order)
                 self._reservations.hold_from(head.workload)
                 try:
-                    decision = self._consider(head)
+                    decided = self._consider(head)
                 except Exception as error:  # noqa: BLE001 - whatever one workload causes, the others are decided on
                     self._give_up(head, error)
                     continue
-                if decision is not None:
-                    decisions += (decision, *self._groups.take_members())
-                elif not head.settled:
+                decisions += decided
+                if not decided and not head.settled:
                     self._reservations.restore(head.workload)
         finally:
             self._reservations.end()
@@ -176,7 +178,6 @@ class _Cycle:
 
     def _give_up(self, head: Head, error: Exception) -> None:
         """Takes a workload whose evaluation raised an exception out of the queues."""
-        self._groups.take_members()
         self.undecided.append((head.workload, error))
         self._queues.remove(head.workload.key)
         if not head.settled:
@@ -195,33 +196,29 @@ class _Cycle:
 
     # ---- step 3: flavors and quota
 
-    def _consider(self, head: Head) -> Decision | None:
-        """Returns the decision on a head; None if its evaluation shows that other heads come first."""
-        instead = self._features.instead_of_room(head.workload)
-        with self._ledger.bound.lifted(head.workload.key), self._features.turn(head.workload):
-            return self._decide(head, instead)
+    def _consider(self, head: Head) -> Sequence[Decision]:
+        """Returns the decisions of a head's turn, its own first; none if its evaluation shows that other heads come first."""
+        workload, turn = head.workload, self._features.turn(head.workload)
+        with self._ledger.bound.lifted(workload.key), turn.draws:
+            self._reservations.drop_for(workload)
+            if self._ledger.admission(workload.key) is not None:
+                self._queues.remove(workload.key)
+                self._outcomes.settle(head)
+                return ()
+            queue = self._ledger.quota.spec(workload.cluster_queue)
+            if queue is None:
+                absent = f"ClusterQueue {workload.cluster_queue} not found"
+                return (self._outcomes.wait(head, queue, Reason.MISCONFIGURED, absent),)
+            if (cannot_evaluate := self._cannot_evaluate(workload, queue)) is not None:
+                return (self._outcomes.wait(head, queue, *cannot_evaluate, hint=NOTHING_HELPS),)
+            if turn.decide is not None:
+                return turn.decide(head, queue, self._parts)
+            decision = self._decide(head, queue, turn)
+            return () if decision is None else (decision,)
 
-    def _decide(self, head: Head, instead: tuple[Reason, str] | None) -> Decision | None:
-        """Decides like `_consider`. `instead`: why the head waits if it does not fit; None if room may be made for it."""
+    def _decide(self, head: Head, queue: ClusterQueue, turn: Turn) -> Decision | None:
+        """Returns the decision on a head that can be evaluated; None if other heads come first."""
         workload = head.workload
-        self._reservations.drop(workload.key)  # a head has no reservation: it was dropped, maybe in this cycle
-        if workload.gang is not None:
-            for key in starting_together(workload):
-                if not self._queues.holds_reservation(key):
-                    self._reservations.drop(key)  # what the reservation of one of its group keeps is the group's
-        if self._ledger.admission(workload.key) is not None:
-            self._queues.remove(workload.key)
-            self._outcomes.settle(head)
-            return None
-        queue = self._ledger.quota.spec(workload.cluster_queue)
-        if queue is None:
-            return self._outcomes.wait(
-                head, queue, Reason.MISCONFIGURED, f"ClusterQueue {workload.cluster_queue} not found"
-            )
-        if (cannot_evaluate := self._cannot_evaluate(workload, queue)) is not None:
-            return self._outcomes.wait(head, queue, *cannot_evaluate, hint=NOTHING_HELPS)
-        if is_grouped(workload):
-            return self._groups.decide(head, queue)
         if workload.replaces and self._ledger.admission(workload.replaces) is not None:
             return self._grow(head, queue)
         if self._queues.stays_inadmissible(workload.key, self._hints.free(queue)):
@@ -229,8 +226,8 @@ class _Cycle:
             return None
         assignment = self._assign(head, queue)
         if assignment.mode < Mode.FIT or not self._reservations.leave_quota_for(queue.name, assignment):
-            if instead is not None:
-                return self._outcomes.wait(head, queue, *instead)
+            if turn.instead_of_room is not None:
+                return self._outcomes.wait(head, queue, *turn.instead_of_room)
             return self._make_room(head, queue, assignment)
         if self._order.goes_back(head, assignment.level):
             return None
@@ -248,12 +245,10 @@ class _Cycle:
         has_quota = self._ledger.admission(workload.key) is not None
         if queue is not None and not has_quota and self._cannot_evaluate(workload, queue) is None:
             # A head that cannot be evaluated comes next at once, and raises there.
-            with (
-                suppress(Exception),
-                self._ledger.bound.lifted(workload.key),
-                self._features.turn(workload),
-            ):
-                self._assign(head, queue)
+            with suppress(Exception), self._ledger.bound.lifted(workload.key):
+                turn = self._features.turn(workload)
+                with turn.draws, turn.search:
+                    self._assign(head, queue)
 
     def _assign(self, head: Head, queue: ClusterQueue) -> FlavorAssignment:
         """Returns the flavors of the head on the ledger as it stands.

@@ -5,15 +5,24 @@ features/__init__.py lists the features. A hook that a feature does not implemen
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
+from typing import ClassVar, Final
 
+from admission.engine.cycle.head_order import Head, HeadOrder
 from admission.engine.cycle.nomination import Nomination
+from admission.engine.cycle.outcomes import Outcomes
+from admission.engine.cycle.reservations import Reservations
+from admission.engine.decision import Decision
+from admission.engine.flavors.assign import Preemptions
 from admission.engine.ledger.ledger import Ledger
-from admission.engine.model import Workload
+from admission.engine.model import ClusterQueue, Workload
 from admission.engine.queue.queues import PendingQueues
 from admission.engine.reasons import Reason
+
+Why = tuple[Reason, str]
+_NOTHING: Final = nullcontext()
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,8 +33,47 @@ class CycleContext:
     queues: PendingQueues
 
 
+@dataclass(frozen=True, slots=True)
+class CycleParts:
+    """The parts of a running cycle, for a feature that decides on a head itself."""
+
+    now: float
+    """Epoch seconds."""
+    fair: bool
+    """Whether fair sharing is on."""
+    preemptions: Preemptions
+    order: HeadOrder
+    reservations: Reservations
+    outcomes: Outcomes
+    delays: Callable[[ClusterQueue, Nomination], str | None]
+    """Why a nomination may not start yet, because it would delay another workload."""
+    cannot_evaluate: Callable[[Workload, ClusterQueue], Why | None]
+    """Why a workload cannot be evaluated, whatever capacity is free."""
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """What a feature changes in the turn of one head."""
+
+    draws: AbstractContextManager[object] = _NOTHING
+    """Opened during the turn: the head may use what is held for it."""
+    search: AbstractContextManager[object] = _NOTHING
+    """Opened besides if the flavors of the head are searched before its turn."""
+    instead_of_room: Why | None = None
+    """Why the head waits, without evictions, if it does not fit; None if room may be made for it."""
+    decide: Callable[[Head, ClusterQueue, CycleParts], Sequence[Decision]] | None = None
+    """Decides on the head in place of the cycle: its own decision first; none if other heads come first."""
+
+
+PLAIN: Final = Turn()
+"""The turn of a head that no feature concerns."""
+
+
 class Feature:
     """The hooks of one feature in one cycle."""
+
+    field: ClassVar[str] = ""
+    """The field of a Workload that is empty if the feature does not concern its turn; without one any turn may concern it."""
 
     def __init__(self, context: CycleContext) -> None:
         self.ledger, self.queues = context.ledger, context.queues
@@ -33,19 +81,13 @@ class Feature:
     def before_cycle(self) -> None:
         """Does what has to be done before any head is evaluated."""
 
-    def turn(self, workload: Workload) -> AbstractContextManager[object] | None:
-        """Returns a context for the turn of this head, in which it may use what is held for it; None if nothing is."""
+    def turn(self, workload: Workload) -> Turn | None:
+        """Returns what the feature changes in the turn of this head, before it begins; None if nothing."""
 
-    def instead_of_room(self, workload: Workload) -> tuple[Reason, str] | None:
-        """Returns why this head waits, without evictions, if it does not fit; None if room may be made for it.
-
-        It is asked before the head's turn begins.
-        """
-
-    def refuses(self, nomination: Nomination) -> tuple[Reason, str] | None:
+    def refuses(self, nomination: Nomination) -> Why | None:
         """Returns why this head may not start, although it fits; None if it may."""
 
-    def starts(self, nomination: Nomination) -> tuple[Reason, str] | None:
+    def starts(self, nomination: Nomination) -> Why | None:
         """Does what the start of this workload needs, which is charged already.
 
         Returns why it cannot start, None if it can; a member of a group starts all the same.
@@ -57,33 +99,49 @@ class Features:
 
     def __init__(self, features: Sequence[Feature] = ()) -> None:
         self._features = features
+        self._at_turns = [(each.field, each) for each in features if type(each).turn is not Feature.turn]
 
     def before_cycle(self) -> None:
         """Calls the hook of every feature."""
         for feature in self._features:
             feature.before_cycle()
 
-    @contextmanager
-    def turn(self, workload: Workload) -> Iterator[None]:
-        """Opens the contexts of all features for the turn of this head."""
-        with ExitStack() as stack:
-            for feature in self._features:
-                if (context := feature.turn(workload)) is not None:
-                    stack.enter_context(context)
-            yield
+    def turn(self, workload: Workload) -> Turn:
+        """Returns what the features that this head concerns change in its turn."""
+        turns: list[Turn] = []
+        for field, feature in self._at_turns:
+            if (not field or getattr(workload, field)) and (turn := feature.turn(workload)) is not None:
+                turns.append(turn)
+        if not turns:
+            return PLAIN
+        return turns[0] if len(turns) == 1 else _joined(turns)
 
-    def instead_of_room(self, workload: Workload) -> tuple[Reason, str] | None:
-        """Returns the first answer of a feature."""
-        return _first(feature.instead_of_room(workload) for feature in self._features)
-
-    def refuses(self, nomination: Nomination) -> tuple[Reason, str] | None:
+    def refuses(self, nomination: Nomination) -> Why | None:
         """Returns the first answer of a feature."""
         return _first(feature.refuses(nomination) for feature in self._features)
 
-    def starts(self, nomination: Nomination) -> tuple[Reason, str] | None:
+    def starts(self, nomination: Nomination) -> Why | None:
         """Returns the first answer of a feature; those after it are not asked."""
         return _first(feature.starts(nomination) for feature in self._features)
 
 
-def _first(answers: Iterable[tuple[Reason, str] | None]) -> tuple[Reason, str] | None:
+def _first(answers: Iterable[Why | None]) -> Why | None:
     return next((answer for answer in answers if answer is not None), None)
+
+
+def _joined(turns: Sequence[Turn]) -> Turn:
+    """Returns one turn with the changes of all; if several decide on the head or refuse it room, the first."""
+    return Turn(
+        _all(turn.draws for turn in turns),
+        _all(turn.search for turn in turns),
+        _first(turn.instead_of_room for turn in turns),
+        next((turn.decide for turn in turns if turn.decide is not None), None),
+    )
+
+
+@contextmanager
+def _all(contexts: Iterable[AbstractContextManager[object]]) -> Iterator[None]:
+    with ExitStack() as stack:
+        for context in contexts:
+            stack.enter_context(context)
+        yield

@@ -1,7 +1,7 @@
 """Fewer pods than a workload requests: how many it may give up, and which pod sets give them up. Pure.
 
 A pod set with a `minCount` gives up pods by itself. The pod sets of a gang do so together: its minimum of pods is left, of
-whichever roles. Called by nominate.py and, for groups of gangs, gang_fit.py and gangs.py.
+whichever roles. Called by nominate.py and, for groups of gangs, gang_fit.py and groups.py.
 """
 
 from __future__ import annotations

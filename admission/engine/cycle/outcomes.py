@@ -8,18 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import inf
+from typing import Protocol
 
 from admission.engine.cycle.admission_attempt import cannot_run
 from admission.engine.cycle.backfill import ASK_AGAIN, BEHIND, Backfill, rfc3339, running
-from admission.engine.cycle.feature import Features
-from admission.engine.cycle.gangs import group_order, is_grouped
 from admission.engine.cycle.head_order import Head, HeadOrder
 from admission.engine.cycle.held_capacity import draws_on
 from admission.engine.cycle.kept_quota import KeptQuota
 from admission.engine.cycle.late_joiners import beside_its_gang
 from admission.engine.cycle.nomination import Nomination
 from admission.engine.cycle.repeated_preemption import may_not_evict
-from admission.engine.cycle.reservations import Reservations, starting_together
+from admission.engine.cycle.reservations import Reservations
+from admission.engine.cycle.together import order_with_others, starting_together, starts_with_others
 from admission.engine.decision import Admit, Decision, Victim, Wait
 from admission.engine.flavors.assign import FlavorAssignment
 from admission.engine.flavors.search import total_requests
@@ -33,6 +33,16 @@ from admission.engine.topology.oversized import oversized
 
 NOT_READY = "waiting for all admitted workloads to be in PodsReady condition"
 _MAY_LAST_FOREVER = (Reason.NO_MATCHING_FLAVOR, Reason.EXCEEDS_MAX_QUOTA, Reason.TOPOLOGY_PLACEMENT_FAILED)
+
+
+class StartHooks(Protocol):
+    """What is asked and done when a workload starts (feature.py)."""
+
+    def refuses(self, nomination: Nomination) -> tuple[Reason, str] | None:
+        """Returns why it may not start, although it fits; None if it may."""
+
+    def starts(self, nomination: Nomination) -> tuple[Reason, str] | None:
+        """Does what its start needs, which is charged already; returns why it cannot start, None if it can."""
 
 
 class Outcomes:
@@ -52,7 +62,7 @@ class Outcomes:
         reservations: Reservations,
         kept: KeptQuota,
         backfill: Backfill,
-        features: Features,
+        features: StartHooks,
         *,
         startable: int | None,
         fair: bool,
@@ -70,8 +80,8 @@ class Outcomes:
         if self._kept.replaced(workload):
             self._requeue_others(workload.cluster_queue)
         head = Head.of(beside_its_gang(workload, self._ledger))
-        if is_grouped(workload):
-            head.order = group_order(workload, self._queues)
+        if starts_with_others(workload):
+            head.order = order_with_others(workload, self._queues)
         head.first = self._reservations.first(workload, fair=self._fair)
         self._order.enter(head)
 

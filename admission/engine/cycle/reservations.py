@@ -19,6 +19,7 @@ from typing import Final
 
 from admission.engine.cycle import spare_hosts
 from admission.engine.cycle.nomination import Nomination
+from admission.engine.cycle.together import starting_together
 from admission.engine.flavors.assign import FlavorAssignment
 from admission.engine.ledger.holds import BESIDE, Hold, HoldKind, hold_key
 from admission.engine.ledger.ledger import Ledger
@@ -39,12 +40,6 @@ FURTHEST: Final = sys.maxsize
 
 _Due = tuple[int, Order, Hold]
 """What is charged from a place in the order of the cycle on: the level and order of the reservation's owner, and the hold."""
-
-
-def starting_together(workload: Workload) -> tuple[str, ...]:
-    """Returns the keys of the workloads that start together with this one, its own included."""
-    together = () if workload.gang is None else workload.gang.together
-    return together if workload.key in together else (workload.key, *together)
 
 
 class Reservations:
@@ -251,6 +246,14 @@ class Reservations:
         self._ledger.holds.put(hold.on_nodes())
         self._held[hold.key] = hold.admission
         self.projected_quota.take(hold.admission)
+
+    def drop_for(self, head: Workload) -> None:
+        """Releases the reservation of a head, and what that of one that starts together with it keeps for both."""
+        self.drop(head.key)  # a head has no reservation: it was dropped, maybe in this cycle
+        if head.gang is not None:
+            for key in starting_together(head):
+                if not self._queues.holds_reservation(key):
+                    self.drop(key)
 
     def drop(self, key: str) -> None:
         """Releases the reservation of a workload and of those that start with it, because it is evaluated again.

@@ -1,6 +1,7 @@
 """The features of the admission cycle, one line each. What is left out of `FEATURES` costs nothing and breaks nothing.
 
 advance_reservations   a head that names its advance reservation draws on it
+gang_groups/           gangs that start in one cycle or not at all
 moves                  the place that is held for a head while others leave it
 spares                 hosts that are kept free for pods that lose theirs
 forecast/              when a waiting workload starts; no hook, since no decision depends on it
@@ -12,6 +13,7 @@ from typing import Final
 
 from admission.engine.cycle.feature import CycleContext, Feature, Features
 from admission.engine.features.advance_reservations import AdvanceReservations
+from admission.engine.features.gang_groups.feature import GangGroups
 from admission.engine.features.moves import HeldPlaces
 from admission.engine.features.spares import Spares
 
@@ -19,6 +21,7 @@ FEATURES: Final[list[type[Feature]]] = [
     Spares,
     AdvanceReservations,
     HeldPlaces,
+    GangGroups,
 ]
 
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager
-
-from admission.engine.cycle.feature import Feature
+from admission.engine.cycle.feature import Feature, Turn
 from admission.engine.cycle.held_capacity import draws_on
 from admission.engine.model import Workload
 
@@ -12,9 +10,11 @@ from admission.engine.model import Workload
 class AdvanceReservations(Feature):
     """Lifts the charge of the head's reservation."""
 
-    def turn(self, workload: Workload) -> AbstractContextManager[object] | None:
-        """Returns a context in which the reservation charges nothing."""
-        if not workload.reservation or not self.ledger.reserved.nodes:
+    field = "reservation"
+
+    def turn(self, workload: Workload) -> Turn | None:
+        """Returns that the reservation charges nothing."""
+        if not self.ledger.reserved.nodes:
             return None
         name = draws_on(self.ledger, workload)
-        return None if name is None else self.ledger.reserved.lifted({name})
+        return None if name is None else Turn(self.ledger.reserved.lifted({name}))

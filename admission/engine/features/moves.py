@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager
 from typing import Final
 
-from admission.engine.cycle.feature import Feature
+from admission.engine.cycle.feature import Feature, Turn
 from admission.engine.ledger.holds import HoldKind, hold_key
 from admission.engine.model import Workload
 from admission.engine.reasons import Reason
@@ -16,13 +15,9 @@ PLACE_HELD: Final = "the workloads that leave its place for others have not left
 class HeldPlaces(Feature):
     """Lifts the hold of the head's place."""
 
-    def _is_held(self, workload: Workload) -> bool:
-        return hold_key(HoldKind.PLACE, workload.key) in self.ledger.holds
-
-    def turn(self, workload: Workload) -> AbstractContextManager[object] | None:
-        """Returns a context in which the place is free."""
-        return self.ledger.holds.lifted(HoldKind.PLACE, workload.key) if self._is_held(workload) else None
-
-    def instead_of_room(self, workload: Workload) -> tuple[Reason, str] | None:
-        """Returns that the place is held."""
-        return (Reason.WAITING_FOR_MOVED, PLACE_HELD) if self._is_held(workload) else None
+    def turn(self, workload: Workload) -> Turn | None:
+        """Returns that the place is free for the head, which waits for it if it does not fit."""
+        if hold_key(HoldKind.PLACE, workload.key) not in self.ledger.holds:
+            return None
+        free = self.ledger.holds.lifted(HoldKind.PLACE, workload.key)
+        return Turn(free, instead_of_room=(Reason.WAITING_FOR_MOVED, PLACE_HELD))

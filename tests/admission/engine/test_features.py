@@ -12,6 +12,7 @@ from admission.engine.cycle.cycle import CycleReport
 from admission.engine.cycle.feature import Feature
 from admission.engine.decide import decide
 from admission.engine.features.advance_reservations import AdvanceReservations
+from admission.engine.features.gang_groups.feature import GangGroups
 from admission.engine.features.moves import HeldPlaces
 from admission.engine.features.spares import Spares
 from admission.engine.ledger.holds import Hold, HoldKind
@@ -19,6 +20,7 @@ from admission.engine.model import (
     Admission,
     AdvanceReservation,
     Flavor,
+    Gang,
     PodSetAdmission,
     PreemptionPolicy,
     SpareRule,
@@ -92,9 +94,21 @@ def left() -> Cluster:
     return cluster
 
 
+def incomplete() -> Cluster:
+    """A gang that starts together with another one, which does not exist yet."""
+    together = Gang("gang", ("ns/gang", "ns/other"))
+    gang = replace(workload("ns/gang", 2, 4, topology=GANG), gang=together)
+    return Cluster(racks(), *HOSTS, queue(tas=16), gang)
+
+
 @pytest.mark.parametrize(
     ("feature", "scene", "starts"),
-    [(Spares, spared, False), (AdvanceReservations, reserved, True), (HeldPlaces, left, True)],
+    [
+        (GangGroups, incomplete, False),
+        (Spares, spared, False),
+        (AdvanceReservations, reserved, True),
+        (HeldPlaces, left, True),
+    ],
 )
 def test_a_feature_is_what_its_hooks_say(
     feature: type[Feature], scene: Callable[[], Cluster], starts: bool, monkeypatch: pytest.MonkeyPatch

@@ -2,8 +2,8 @@
 
 The engine gives all gangs of a group their quota in one cycle, but the Workloads are written one by one, and the writer may
 die in between. So an admission check (GANG_CHECK) holds each gang until all others have quota. A later leader finds such a
-half-written group, and the engine admits the remaining gangs or evicts the others (cycle/gangs.py). Once all have quota, each
-check turns Ready; the checks can turn one by one, since a later leader derives the same verdict.
+half-written group, and the engine (features/gang_groups) admits the remaining gangs or evicts the others. Once all have quota,
+each check turns Ready; the checks can turn one by one, since a later leader derives the same verdict.
 """
 
 from __future__ import annotations

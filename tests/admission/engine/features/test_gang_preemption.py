@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from admission.engine.cycle.cycle import CycleReport, run_cycle
 from admission.engine.decision import Preempt
 from admission.engine.model import ClusterQueue, Event, Flavor, Gang, TopologyRequest, Workload
-from tests.admission.engine.builders import CPU, RACK, admitted, domains, host, queue, racks, waits, workload
+from tests.admission.engine.builders import CPU, RACK, Cluster, admitted, domains, host, queue, racks, waits, workload
 from tests.admission.engine.cycle.evicting_cluster import RECLAIM, Evicting, evicting, preempted, running
-from tests.admission.engine.cycle.test_gangs import with_minimum
 from tests.admission.engine.dump import dump
+from tests.admission.engine.features.test_gang_groups import with_minimum
 from tests.budgets import quick
 
 A, B, C = "ns/a", "ns/b", "other/c"
@@ -346,7 +346,7 @@ def starts_without(world: RandomGroups, gone: Iterable[str]) -> bool:
     for key in gone:
         cluster.finish(key)
     cluster.tell(*world.members())
-    report = run_cycle(cluster.ledger, cluster.queues, 0.0, 100)
+    report = Cluster.cycle(cluster)
     return sorted(admitted(report)) == [each.key for each in world.members()]
 
 

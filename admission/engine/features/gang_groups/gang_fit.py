@@ -1,8 +1,8 @@
 """Tests whether all members of a GangGroup fit at once: flavors for each, and one joint placement of all pod sets.
 
-solve.py answers this for one order of the members. A member that does not fit goes first in the next try, because a member
-before it may have taken the only capacity that it can use; each member is moved once. The ledger is changed only inside the
-trial of `charged`. Called by gangs.py and gang_preemption.py.
+cycle/solve.py answers this for one order of the members. A member that does not fit goes first in the next try, because a
+member before it may have taken the only capacity that it can use; each member is moved once. The ledger is changed only inside
+the trial of `charged`. Called by groups.py and gang_preemption.py.
 """
 
 from __future__ import annotations

@@ -1,19 +1,20 @@
-"""Turns the result for a GangGroup (gangs.py) into decisions: all members start, victims leave for all of them, or all wait.
+"""Turns the result for a GangGroup (groups.py) into decisions: all members start, victims leave for all of them, or all wait.
 
-cycle.py asks at the turn of the group's head. That head gets its decision like any other; decisions on the other members are
-kept until the cycle takes them.
+feature.py asks at the turn of the group's head.
 """
 
 from __future__ import annotations
 
-from admission.engine.cycle.gang_fit import GroupNotStarted
-from admission.engine.cycle.gang_preemption import GangPreemption
-from admission.engine.cycle.gangs import INCOMPLETE, GangGroups
+from collections.abc import Sequence
+
 from admission.engine.cycle.head_order import Head
 from admission.engine.cycle.nominate import DEFERRED
 from admission.engine.cycle.outcomes import NOT_READY, Outcomes, requested
 from admission.engine.cycle.reservations import Reservations
 from admission.engine.decision import Decision, Evict, Preempt, Wait
+from admission.engine.features.gang_groups.gang_fit import GroupNotStarted
+from admission.engine.features.gang_groups.gang_preemption import GangPreemption
+from admission.engine.features.gang_groups.groups import INCOMPLETE, Groups
 from admission.engine.model import ClusterQueue
 from admission.engine.reasons import Reason
 
@@ -21,20 +22,14 @@ from admission.engine.reasons import Reason
 class GroupDecisions:
     """The decisions on the groups of one cycle."""
 
-    def __init__(self, groups: GangGroups, outcomes: Outcomes, reservations: Reservations) -> None:
+    def __init__(self, groups: Groups, outcomes: Outcomes, reservations: Reservations) -> None:
         self._groups, self._outcomes, self._reservations = groups, outcomes, reservations
-        self._of_members: list[Decision] = []
 
-    def take_members(self) -> list[Decision]:
-        """Returns the decisions on other members of the last group, once."""
-        taken, self._of_members = self._of_members, []
-        return taken
-
-    def decide(self, head: Head, queue: ClusterQueue) -> Decision:
-        """Starts the whole group of the head, or none of it. Returns the decision on the head."""
+    def decide(self, head: Head, queue: ClusterQueue) -> Sequence[Decision]:
+        """Starts the whole group of the head, or none of it. Returns the decisions on its members, the head's first."""
         key = head.workload.key
         if self._outcomes.startable is not None and self._outcomes.startable <= 0:
-            return self._outcomes.wait(head, queue, Reason.WAITING_FOR_PODS_READY, NOT_READY)
+            return (self._outcomes.wait(head, queue, Reason.WAITING_FOR_PODS_READY, NOT_READY),)
         result = self._groups.start(head.workload)
         in_vain = isinstance(result, GroupNotStarted) or (isinstance(result, GangPreemption) and bool(result.victims))
         if in_vain and self._reservations.free(head.workload) is not None:
@@ -43,17 +38,16 @@ class GroupDecisions:
             isinstance(result, GangPreemption)
             and (repeated := self._outcomes.too_often(head, result.victims)) is not None
         ):
-            return self._outcomes.wait_to_evict_again(head, queue, *repeated)
+            return (self._outcomes.wait_to_evict_again(head, queue, *repeated),)
         if isinstance(result, GroupNotStarted):
-            self._of_members += (Evict(one, INCOMPLETE, result.message_for(one)) for one in result.stranded)
-            return self._outcomes.wait(head, queue, result.reason, result.message_for(key))
+            evictions = (Evict(one, INCOMPLETE, result.message_for(one)) for one in result.stranded)
+            return (self._outcomes.wait(head, queue, result.reason, result.message_for(key)), *evictions)
         if isinstance(result, GangPreemption):
-            return self._preempt(head, queue, result)
+            return (self._preempt(head, queue, result),)
         if self._outcomes.startable is not None:
             self._outcomes.startable -= 1  # together they are one
         admits = {each.workload.key: self._outcomes.start_member(each) for each in result}
-        self._of_members += (admit for other, admit in admits.items() if other != key)
-        return admits[key]
+        return (admits[key], *(admit for other, admit in admits.items() if other != key))
 
     def _preempt(self, head: Head, queue: ClusterQueue, preemption: GangPreemption) -> Decision:
         """Reserves capacity for all members of the group; the other members get their decision at their turn."""

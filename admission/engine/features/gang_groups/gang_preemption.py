@@ -13,7 +13,7 @@ once. The members of the next queue follow after the first ones are charged. The
 The members of one queue may take capacity that only another queue's members can use. If the search fails for that reason,
 every workload that the members may evict in their own queues is removed, and as many as possible are put back.
 
-The search runs in trials and leaves the ledger as it was. Called by gangs.py for groups that do not fit.
+The search runs in trials and leaves the ledger as it was. Called by groups.py for groups that do not fit.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from admission.engine.cycle.gang_fit import Fitting, GroupNotStarted
 from admission.engine.cycle.nominate import Nominator
 from admission.engine.decision import PreemptionReason, Victim
+from admission.engine.features.gang_groups.gang_fit import Fitting, GroupNotStarted
 from admission.engine.flavors.assign import Preemptions
 from admission.engine.flavors.search import Scope
 from admission.engine.ledger.holds import Hold, HoldKind

@@ -1,4 +1,4 @@
-"""GangGroups: workloads that start in one cycle or not at all, whatever their namespaces and queues.
+"""Whether a GangGroup starts: all its members in one cycle or none, whatever their namespaces and queues.
 
 Each member names the whole group (`Gang.together`: keys, its own included). The group has the place of its last member in the
 order of the cycle, so no member overtakes another workload; the other members are then taken from anywhere in their queues. A
@@ -19,61 +19,31 @@ after it has left. Called by group_decisions.py, which turns the result into dec
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
+from admission.engine.cycle.feature import CycleParts
 from admission.engine.cycle.fewer_pods import fewest
-from admission.engine.cycle.gang_fit import Delays, Fitting, GroupFit, GroupNotStarted
-from admission.engine.cycle.gang_preemption import GangPreemption, GangPreemptor
-from admission.engine.cycle.reservations import Reservations
-from admission.engine.flavors.assign import Preemptions
+from admission.engine.features.gang_groups.gang_fit import Fitting, GroupFit, GroupNotStarted
+from admission.engine.features.gang_groups.gang_preemption import GangPreemption, GangPreemptor
 from admission.engine.ledger.ledger import Ledger
-from admission.engine.model import ClusterQueue, Workload
-from admission.engine.queue.cluster_queue import order_of
-from admission.engine.queue.positions import Order
+from admission.engine.model import Workload
 from admission.engine.queue.queues import PendingQueues
 from admission.engine.reasons import Reason
-
-CannotEvaluate = Callable[[Workload, ClusterQueue], tuple[Reason, str] | None]
 
 INCOMPLETE = "GangGroupIncomplete"
 """Reason of an eviction: the other gangs of the group could not start."""
 _LEAVING = "others are still to leave for the whole group"
 
 
-def is_grouped(workload: Workload) -> bool:
-    """Reports whether the workload starts together with other workloads."""
-    return workload.gang is not None and bool(workload.gang.together)
+class Groups:
+    """Decides on groups on the ledger as it stands, and charges those that start."""
 
-
-def group_order(workload: Workload, queues: PendingQueues) -> Order:
-    """Returns the sort key of the workload in a cycle: that of the last member of its group."""
-    own = order_of(workload)
-    if workload.gang is None:
-        return own
-    others = (queues.workload(key) for key in workload.gang.together)
-    return max((own, *(order_of(other) for other in others if other is not None)))
-
-
-class GangGroups:
-    """Decides on groups on the ledger as it stands, and charges those that start. `now` is epoch seconds."""
-
-    def __init__(
-        self,
-        ledger: Ledger,
-        queues: PendingQueues,
-        now: float,
-        cannot_evaluate: CannotEvaluate,
-        reservations: Reservations,
-        delays: Delays,
-        preemptions: Preemptions,
-        *,
-        fair: bool = False,
-    ) -> None:
-        self._ledger, self._queues, self._now = ledger, queues, now
-        self._cannot_evaluate, self._reservations = cannot_evaluate, reservations
-        self._fit = GroupFit(ledger, now, reservations.leave_quota_for, delays, fair=fair)
-        self._preemptor = GangPreemptor(ledger, preemptions, now, self._afterwards, fair=fair)
+    def __init__(self, ledger: Ledger, queues: PendingQueues, parts: CycleParts) -> None:
+        self._ledger, self._queues, self._now = ledger, queues, parts.now
+        self._cannot_evaluate, self._reservations = parts.cannot_evaluate, parts.reservations
+        self._fit = GroupFit(ledger, parts.now, parts.reservations.leave_quota_for, parts.delays, fair=parts.fair)
+        self._preemptor = GangPreemptor(ledger, parts.preemptions, parts.now, self._afterwards, fair=parts.fair)
         self._refused: dict[tuple[str, ...], GroupNotStarted] = {}
 
     def _afterwards(self, members: Sequence[Workload]) -> Fitting | GroupNotStarted:
