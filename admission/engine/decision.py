@@ -121,12 +121,19 @@ class PlacementResult:
 class Overtaking:
     """The workload starts before the waiting `head` because it is expected to run at most `guess` seconds.
 
-    From `until` (epoch seconds) on, when the head is to start, it may be evicted for it.
+    The head is to start at `start` (epoch seconds). The workload may be evicted for it so long before that its pods, which
+    have `termination` seconds to end, have ended by then.
     """
 
     head: str
     guess: float
-    until: float
+    start: float
+    termination: float = 0.0
+
+    @property
+    def until(self) -> float:
+        """From when on it may be evicted (epoch seconds)."""
+        return self.start - self.termination
 
 
 @dataclass(frozen=True, slots=True)

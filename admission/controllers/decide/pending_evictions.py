@@ -96,7 +96,9 @@ class PendingEvictions:
     ) -> Eviction:
         if claim is PreemptionReason.BACKFILL_ENDED:
             why = "It overtook a waiting workload because jobs like it were short"
-            return Eviction(EvictedReason.BACKFILL_ENDED, f"{why}, and still ran when {preemptor.key} was to start")
+            return Eviction(
+                EvictedReason.BACKFILL_ENDED, f"{why}, and ran too long for {preemptor.key} to start in time"
+            )
         message = eviction_message(self._ledger.quota, preemptor, queue, claim)
         event_message = message + priorities(preemptor, admitted)
         return Eviction(EvictedReason.PREEMPTED, message, preemption=claim.value, event_message=event_message)

@@ -132,7 +132,7 @@ class AdmissionWriter:
         status = conditions.reserved(workload.status, admission, now, generation, note)
         status = conditions.placed(status, now, generation)
         if (over := decision.overtaking) is not None:
-            text = backfill.message(over.head, over.guess, over.until)
+            text = backfill.message(over.head, over.guess, over.until, over.start)
             status = conditions.backfilled(status, text, now, generation)
         queue = self._views.cluster_queues.objects.get(decision.admission.cluster_queue)
         checks = own_checks(workload) + (checks_for(queue, admission) if queue else ())

@@ -10,9 +10,10 @@ workload without a limit never ends). Another workload starts before the head on
   both count.
 
 What is expected may be wrong, and the start of the head must hold. So a workload that starts only by its guess counts as
-ended at the moment of the head (`Workload.yields`): if it still runs then and the head does not fit beside it, it is
-evicted for the head. Without the head in its way it runs on, and may be evicted later for another head that would fit at once
-in its place. A guess never makes a reservation: the moment of a head comes from limits alone.
+ended at the moment of the head: if it still runs so long before that moment as its pods have to end (`Workload.yields`), and
+the head will not fit beside it, it is evicted for the head. Without the head in its way it runs on, and may be evicted later
+for another head: at once for one that would fit in its place, or in time for the start of one. A guess never makes a
+reservation: the moment of a head comes from limits alone.
 
 If the start of the head is unknown, because running workloads have no limits, nothing is reserved in its queue: a moment given
 to a workload behind it would not hold, since the head may start first and take the capacity.
@@ -56,7 +57,7 @@ from admission.engine.cycle.solve import Unsolved, solve
 from admission.engine.cycle.start_order import BindingStart, StartOrder, future_of
 from admission.engine.cycle.together import starts_with_others
 from admission.engine.decision import Overtaking, PreemptionReason, Victim
-from admission.engine.ledger.holds import Hold, HoldKind
+from admission.engine.ledger.holds import BESIDE, Hold, HoldKind
 from admission.engine.ledger.ledger import Ledger
 from admission.engine.model import Admission, ClusterQueue, FlavorResource, Workload
 from admission.engine.queue.cluster_queue import shape_of
@@ -76,6 +77,8 @@ ASK_AGAIN = 1.0
 _KEPT = 60.0
 _SEARCHES = 2
 _SPARED = 8
+_WRITTEN = 1.0
+"""Seconds by which `Workload.yields` may be later than the cycle decided: the status has whole seconds."""
 
 
 def rfc3339(start: float) -> str:
@@ -92,21 +95,21 @@ def expected(start: float) -> str:
 class ReservedStart:
     """The latest start (epoch seconds) of a workload that was just refused, if it has a reservation.
 
-    `overtaken`: a workload of its queue has a reservation, so those behind it may be evaluated.
+    `overtaken`: a workload of its queue has a reservation, so those behind it may be evaluated. `look` is when time alone
+    requeues it: at its start, or before, if another workload may have to be evicted so that it starts in time.
     """
 
     start: float | None = None
     overtaken: bool = False
+    look: float | None = None
 
     def with_start(self, message: str) -> str:
         """Returns the message of the wait with the moment added."""
         return message if self.start is None else f"{message}; {expected(self.start)}"
 
     def requeue_at(self, again: float | None, now: float) -> float | None:
-        """Returns when time alone requeues the workload: at `again` or at its reserved start, whichever is first."""
-        if self.start is None or self.start <= now:
-            return again
-        return self.start if again is None else min(again, self.start)
+        """Returns when time alone requeues the workload: at `again` or at `look`, whichever is first."""
+        return min((at for at in (again, self.look) if at is not None), default=None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,6 +146,8 @@ class Backfill:
         self._last = now
         self._guesses: dict[Hashable, tuple[float, int]] = {}
         self._leaving: dict[float, dict[str, dict[FlavorResource, int]]] = {}
+        self._told: set[str] = set()
+        self._victims: dict[str, tuple[Victim, ...]] = {}
         self._searches = _SEARCHES
         self.unsearched = False
         """Whether the workload that was asked about last was refused only because the cycle had no search left."""
@@ -158,6 +163,8 @@ class Backfill:
         for one in tuple(self._order.all()):
             head, reservation = one.head, one.reservation
             if workload.ends is not None and workload.ends <= reservation.start:
+                if workload.yields is not None:
+                    self._queues.wake(head.key, reservation.start - workload.termination)
                 continue
             if not reservation.firm or head.key == workload.key:
                 continue
@@ -190,7 +197,7 @@ class Backfill:
         if held is not None and self._queues.before(held[0], workload):
             return ReservedStart(overtaken=True)
         if held is not None and held[0].key == workload.key and self._still_holds(held[1]):
-            return ReservedStart(held[1].start, overtaken=True)
+            return self._reserved(workload, level, held[1].start)
         first = self._queues.starts.unforeseen(queue.name)
         if first is not None and self._queues.before(first, workload):
             self._order.reserve(workload.key, None)
@@ -206,7 +213,14 @@ class Backfill:
         start, nomination = earliest
         admission, borrows = nomination.admission(), nomination.assignment.level
         self._order.reserve(workload.key, StartReservation(start, admission, borrows, self._now))
-        return ReservedStart(start, overtaken=True)
+        return self._reserved(workload, borrows, start)
+
+    def _reserved(self, head: Workload, level: int, start: float) -> ReservedStart:
+        """Evicts who has to leave now for this start, and returns it with the next moment at which others may have to."""
+        self._make_leave(head, level, start)
+        late = [one for one in self._yielding() if one.ends is not None and one.ends < start + _WRITTEN]
+        moments = (start, *(max(one.yields or start, start - one.termination) for one in late if not one.evicted))
+        return ReservedStart(start, overtaken=True, look=min((at for at in moments if at > self._now), default=None))
 
     def _still_holds(self, reservation: StartReservation) -> bool:
         """Reports whether the reservation still holds, so that no new search is needed."""
@@ -281,20 +295,27 @@ class Backfill:
                 or self._now + guess + nomination.workload.termination > reservation.start
             ):
                 return Permission(f"would delay {head.key}, which comes before it and is {expected(reservation.start)}")
-            overtaking = Overtaking(head.key, guess, reservation.start)
+            overtaking = Overtaking(head.key, guess, reservation.start, nomination.workload.termination)
         return Permission(overtaking=overtaking)
+
+    def _yielding(self) -> list[Workload]:
+        """Returns the workloads that started by their guess; some are evicted already."""
+        running = map(self._ledger.workload, self._ledger.allocations.yielding)
+        return [one for one in running if one is not None and one.time_limit is None]
+
+    def _worth(self, workload: Workload) -> tuple[int, float, str]:
+        """Returns the sort key by which those that are worth most come first."""
+        return -workload.priority, workload.reserved or self._now, workload.key
 
     def late(self, queue: ClusterQueue, leaving: frozenset[str]) -> list[Workload]:
         """Returns the workloads that outlasted their guess and may be evicted for a head of this queue.
 
-        Those that are worth most come first. `leaving` are evicted already.
+        Those that are worth most come first, and those that leave already last. `leaving` leave for other preemptors.
         """
         if not queue.backfill:
             return []
-        due = [key for key, at in self._ledger.allocations.yielding.items() if at <= self._now and key not in leaving]
-        late = [one for key in due if (one := self._ledger.workload(key)) is not None]
-        late = [one for one in late if one.time_limit is None and not one.evicted]
-        return sorted(late, key=lambda workload: (-workload.priority, workload.reserved or self._now, workload.key))
+        late = [one for one in self._yielding() if (one.yields or 0.0) <= self._now and one.key not in leaving]
+        return sorted(late, key=lambda workload: (workload.evicted, *self._worth(workload)))
 
     def _overdue(self) -> frozenset[str]:
         return _keys([step for step in self._steps() if step[0] <= self._now])
@@ -322,24 +343,53 @@ class Backfill:
         with self._ledger.trial():
             for one in self._order.ahead(workload, level):
                 self._ledger.holds.put(Hold.of(HoldKind.START_RESERVATION, one.head, one.reservation.admission))
-            for key in self._overdue() - leaving:
+            for key in (self._overdue() | {one.key for one in late}) - leaving:
                 self._ledger.remove_with_pods(key)
-            nomination = self._fit(workload, self._now)
-            return None if nomination is None else self._sparing(nomination, late)
+            if (nomination := self._fit(workload, self._now)) is None:
+                return None
+            nomination, stay = self._sparing(nomination, [one for one in late if not one.evicted], self._now)
+            return replace(nomination, victims=_victims([one for one in late if one.key not in stay]))
 
-    def _sparing(self, nomination: Nomination, late: Sequence[Workload]) -> Nomination:
-        """In a trial without the late ones: returns the nomination with few victims among them."""
-        victims = list(late)
+    def _sparing(self, nomination: Nomination, late: Sequence[Workload], at: float) -> tuple[Nomination, set[str]]:
+        """In a trial without the late ones: returns the nomination at this moment, and the keys of those that may stay."""
+        stay = set()
         for one in late[:_SPARED]:
             if one.admission is None:
                 continue
             with self._ledger.trial() as trial:
-                self._ledger.charge(replace(one, admission=None), one.admission)
-                if (other := self._fit(nomination.workload, self._now)) is not None:
+                self._ledger.holds.put(Hold.of(HoldKind.START_RESERVATION, one, one.admission, BESIDE))
+                if (other := self._fit(nomination.workload, at)) is not None:
                     trial.keep()
                     nomination = other
-                    victims.remove(one)
-        return replace(nomination, victims=tuple(Victim(one.key, PreemptionReason.BACKFILL_ENDED) for one in victims))
+                    stay.add(one.key)
+        return nomination, stay
+
+    def _make_leave(self, head: Workload, level: int, start: float) -> None:
+        """Evicts those that outlasted their guess and would be in the way of the head at its reserved start, if their pods need
+        the time until then to end.
+        """
+        leaving = {key for _, reservation in self._queues.capacity_reservations() for key in reservation.victims}
+        late = [one for one in self._yielding() if (one.yields or 0.0) <= self._now and not one.evicted]
+        late = [one for one in late if start - one.termination <= self._now and one.key not in leaving | self._told]
+        if not late or not _may_evict(head):
+            return
+        late.sort(key=self._worth)
+        with self._ledger.trial():
+            for one in late:
+                if self._now + one.termination > start:
+                    self._ledger.remove_with_pods(one.key)
+            with self._future(head, level) as future:
+                future.move_to(future.position(start))
+                if (nomination := self._fit(head, start)) is None:
+                    return
+                _, stay = self._sparing(nomination, late, start)
+        if leave := [one for one in late if one.key not in stay]:
+            self._told.update(one.key for one in leave)
+            self._victims[head.key] = _victims(leave)
+
+    def take_victims(self, key: str) -> tuple[Victim, ...]:
+        """Returns the workloads that leave for a head of this key, which waits for its reserved start; each only once."""
+        return self._victims.pop(key, ())
 
     def _related(self, first: Workload, second: Workload) -> bool:
         tree_of = self._ledger.quota.tree_of
@@ -422,14 +472,23 @@ class Backfill:
         return future_of(self._ledger, head, admission, self._ledger.footprint(head.key), start.end)
 
     def _steps(self) -> list[Step]:
-        """Returns the running workloads by end, the earliest end first; an end in the past counts as now."""
+        """Returns the running workloads by end (`_end`), the earliest end first."""
         if self._known is None:
             at: dict[float, set[str]] = {}
             for key, allocation in self._ledger.allocations.by_workload.items():
-                if (end := allocation.workload.ends) is not None:
-                    at.setdefault(max(end, self._now), set()).add(key)
+                if (end := self._end(allocation.workload)) is not None:
+                    at.setdefault(end, set()).add(key)
             self._known = [(end, frozenset(at[end])) for end in sorted(at)]
         return self._known
+
+    def _end(self, workload: Workload) -> float | None:
+        """Returns when a running workload has left at the latest (epoch seconds); one that should have left counts as gone.
+
+        One that outlasted its guess is evicted from now on, and its pods have time to end.
+        """
+        if workload.yields is not None and workload.time_limit is None and not workload.evicted:
+            return max(workload.yields, self._now) + workload.termination
+        return None if workload.ends is None else max(workload.ends, self._now)
 
     def _departing(self) -> tuple[Departures, list[FutureReservation]]:
         """Returns the departures of admitted workloads, and those of the workloads that this cycle has started since they were
@@ -476,6 +535,10 @@ def _guess_in_words(workload: Workload) -> str:
 def _may_evict(head: Workload) -> bool:
     """Reports whether workloads that outlast their guess can be evicted for this head."""
     return not head.gated and not head.replaces and not starts_with_others(head)
+
+
+def _victims(workloads: Sequence[Workload]) -> tuple[Victim, ...]:
+    return tuple(Victim(one.key, PreemptionReason.BACKFILL_ENDED) for one in workloads)
 
 
 def _keys(steps: Sequence[Step]) -> frozenset[str]:

@@ -163,7 +163,7 @@ class _Cycle:
                 except Exception as error:  # noqa: BLE001 - whatever one workload causes, the others are decided on
                     self._give_up(head, error)
                     continue
-                decisions += decided
+                decisions += map(self._with_victims, decided)
                 if not decided and not head.settled:
                     self._reservations.restore(head.workload)
         finally:
@@ -409,8 +409,15 @@ class _Cycle:
             return self._outcomes.wait(head, queue, BEHIND, why)
         victims = frozenset(victim.workload for victim in nomination.victims)
         self._outcomes.reserve(head, nomination, victims, evicts=True)
-        message = f"Pending the eviction of {len(victims)} workload(s) that overtook it and ran longer than expected"
+        message = _pending_eviction(len(victims))
         return Preempt(head.workload.key, nomination.victims, message, requested(head.workload, queue))
+
+    def _with_victims(self, decision: Decision) -> Decision:
+        """Returns the decision; that of a waiting head with those that have to leave now so that it starts when it was told."""
+        if not isinstance(decision, Wait) or not (victims := self._backfill.take_victims(decision.workload)):
+            return decision
+        message = f"{_pending_eviction(len(victims))}; {decision.message}"
+        return Preempt(decision.workload, victims, message, decision.requested)
 
     def _preempt(self, head: Head, queue: ClusterQueue, nomination: Nomination, needs: QueueingHint | None) -> Decision:
         if (why := self._backfill.delays(queue, nomination)) is not None:
@@ -423,3 +430,7 @@ class _Cycle:
         self._outcomes.reserve(head, nomination, victims, needs=needs, evicts=True)
         message = f"{nomination.assignment.message()}. Pending the preemption of {len(victims)} workload(s)"
         return Preempt(head.workload.key, nomination.victims, message, requested(head.workload, queue))
+
+
+def _pending_eviction(count: int) -> str:
+    return f"Pending the eviction of {count} workload(s) that overtook it and ran longer than expected"

@@ -160,5 +160,5 @@ class Workload:
     def ends(self) -> float | None:
         """When its last pod has ended, or has left for those that need its place, in epoch seconds; None without a limit."""
         if self.time_limit is None or self.admitted is None:
-            return self.yields
+            return None if self.yields is None else self.yields + self.termination
         return self.admitted + self.time_limit + self.termination

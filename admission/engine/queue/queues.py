@@ -291,6 +291,13 @@ class PendingQueues:
             self._notices.add(self._items[other].workload, reason, BYPASSED)
         return line.strict and not overtaken
 
+    def wake(self, key: str, at: float) -> None:
+        """Requeues a refused workload at this time (epoch seconds) at the latest, with its class."""
+        item = self._items[key]
+        if item.group is not None and (item.group.again is None or at < item.group.again):
+            heappush(self._steps, (at, next(self._sequence), item.workload.cluster_queue, item.group))
+            item.group.again = at
+
     def stays_inadmissible(self, key: str, free: Free) -> bool:
         """Reports whether a head is still short of the quota that its class was refused for, and refuses its class again if so.
 
