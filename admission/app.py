@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from functools import partial
 from typing import Any
 
@@ -29,7 +29,6 @@ from admission.controllers.watch.feature import Run
 from admission.controllers.write.status import legacy_reasons
 from admission.engine.queue.queues import PendingQueues
 from admission.settings import AdmissionSettings
-from admission.visibility import app as visibility
 from admission.world.snapshot import capture
 from api.kube.client import Kube
 from api.kube.decode import identity
@@ -50,6 +49,7 @@ _EVENTS_WAITING = 20_000
 async def run_controller(process: Process, settings: AdmissionSettings) -> None:
     """Runs the informers always, so that a standby starts fast, and decides and writes while leading."""
     legacy_reasons.set(settings.controller.legacy_wait_reasons)
+    serve_visibility = _visibility() if settings.visibility_server.enabled else None
     async with await Kube.connect(settings.client_settings(CONTROLLER)) as kube:
         election = LeaderElection(kube, settings.leader_settings(CONTROLLER))
         writer = kube.fenced(election.fence) if settings.lease.enabled else kube
@@ -61,12 +61,19 @@ async def run_controller(process: Process, settings: AdmissionSettings) -> None:
         async with asyncio.TaskGroup() as group:
             for informer in parts.informers:
                 group.create_task(informer.run(), name=f"informer {informer.resource.plural}")
-            if settings.visibility_server.enabled:
-                serving = visibility.run(kube, settings, parts.views, parts.queues)
+            if serve_visibility is not None:
+                serving = serve_visibility(kube, settings, parts.views, parts.queues)
                 group.create_task(serving, name="visibility API")
             lead = parts.lead
             leading = election.run(lead) if settings.lease.enabled else election.run_alone(lead)
             group.create_task(leading, name=CONTROLLER)
+
+
+def _visibility() -> Callable[[Kube, AdmissionSettings, Views, PendingQueues], Coroutine[Any, Any, None]]:
+    """Imports the visibility API, whose certificates need a library of 7 MiB, where it is served; before anything else runs."""
+    from admission.visibility import app
+
+    return app.run
 
 
 class _Controller:

@@ -18,8 +18,10 @@ import time
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, TypedDict
 from urllib.parse import urlsplit
+
+import msgspec
 
 from admission.serving.certificate_authority import (
     AuthorityState,
@@ -45,6 +47,24 @@ Configuration = tuple[Resource, dict[str, Any]]
 _RETRY: Final = Backoff(0.2, 10.0)
 _CRDS_EVERY: Final = 6
 """Number of passes between reads of the CRDs, which are large."""
+
+
+class _CrdVersion(TypedDict):
+    resourceVersion: str
+
+
+class _CrdSpec(TypedDict, total=False):
+    conversion: dict[str, Any] | None
+
+
+class _Crd(TypedDict):
+    """What is read of a CRD: as dicts, the schema of the Workload alone would take 16 MiB."""
+
+    metadata: _CrdVersion
+    spec: _CrdSpec
+
+
+_read_crd = msgspec.json.Decoder(_Crd).decode
 
 
 class Certificates(Protocol):
@@ -178,8 +198,11 @@ class OwnCertificates:
         self._in_crds, self._passes_since = state.bundle, 0
 
     async def _publish_to_crd(self, name: str, state: AuthorityState) -> None:
-        crd = await self._found(CRDS, name) or {}
-        client = ((crd.get("spec", {}).get("conversion") or {}).get("webhook") or {}).get("clientConfig") or {}
+        try:
+            crd = await self._kube.get(CRDS, name, decode=_read_crd)
+        except NotFound:
+            return
+        client = ((crd["spec"].get("conversion") or {}).get("webhook") or {}).get("clientConfig") or {}
         if not self._calls_us(client) or split(_decoded(client.get("caBundle"))) == state.trust:
             return
         bundle = base64.b64encode(state.bundle).decode()

@@ -27,6 +27,7 @@ from admission.cli.local_cluster.processes import StowageProcesses
 from hack.controlplane.cluster import ControlPlane
 from hack.controlplane.options import ClusterOptions
 from tests.bench.loads import loads
+from tests.bench.measure import cost, pid_of
 from tests.bench.perfload.run import print_profile, profiled
 from tests.bench.protocol import BenchMode, stamping
 from tests.scenarios.stage import real
@@ -36,6 +37,9 @@ LOADS = loads("jobs")
 CLUSTER = ClusterOptions(
     gogc=400, disable_admission=("ServiceAccount", "TaintNodesByCondition"), node_monitor_period="5s", tmpfs=True
 )
+
+_SETTLED = 20.0
+"""Seconds between the last node of the setup and the measurement of idle memory."""
 
 
 def run(names: list[str], *, mode: BenchMode = BenchMode.STOWAGE, top: int = 0) -> None:
@@ -62,8 +66,9 @@ async def _one(name: str, folder: Path, mode: BenchMode, top: int) -> None:
                 if top:
                     await profiled(stage.processes)
                 children = stage.processes.children.values()
-                _account(cluster, {child.name: child.process.pid for child in children if child.process})
-                await _drive(name, cluster, folder, mode)
+                pids = {child.name: pid_of(child) for child in children}
+                _account(cluster, pids)
+                await _drive(name, cluster, folder, mode, pids)
                 await _requests(stage.processes, LOADS[name]["jobs"])
 
 
@@ -75,11 +80,16 @@ def _account(cluster: ControlPlane, pids: Mapping[str, int]) -> None:
     path.write_text(json.dumps(state))
 
 
-async def _drive(name: str, cluster: ControlPlane, folder: Path, mode: BenchMode) -> None:
+async def _drive(
+    name: str, cluster: ControlPlane, folder: Path, mode: BenchMode, ours: Mapping[str, int] | None = None
+) -> None:
     load = LOADS[name]
     common = ["--kubeconfig", str(cluster.kubeconfig), *(["--no-queue"] if mode is BenchMode.FLOOR else [])]
     blocks = ["--blocks", str(load["blocks"])] if "blocks" in load else []
     await _call("setup", *common, *blocks)
+    if ours:
+        await asyncio.sleep(_SETTLED)
+        _tell_memory(name, "idle", {process: cost(pid).resident for process, pid in ours.items()})
     topology = "none" if mode is BenchMode.FLOOR else load["topology"]
     out = folder / "result.json"
     options = ["--jobs", str(load["jobs"]), "--pods", str(load["pods"]), "--topology", topology, "--out", str(out)]
@@ -89,6 +99,13 @@ async def _drive(name: str, cluster: ControlPlane, folder: Path, mode: BenchMode
     state = str(cluster.folder / "state.json")
     await _call("run", *common, *options, "--state", state, "--label", f"{name}{mode.value}")
     _summarise(name, json.loads(out.read_text()), mode)
+    if ours:
+        _tell_memory(name, "highest", {process: cost(pid).highest for process, pid in ours.items()})
+
+
+def _tell_memory(name: str, when: str, sizes: Mapping[str, float]) -> None:
+    told = ", ".join(f"{process} {size:.0f}" for process, size in sizes.items())
+    print(f"SUMMARY {name}, {when} memory in MiB: {told}; together {sum(sizes.values()):.0f}", flush=True)
 
 
 async def _call(*arguments: str) -> None:
