@@ -1,6 +1,6 @@
 """Updates the places of elastic jobs that have shrunk to those of the remaining pods.
 
-The scheduler calls it before each cycle; engine/cycle/shrunk_places.py finds the places. A Workload is checked when it has
+The scheduler calls it before each cycle; features/elastic/shrunk_places.py finds the places. A Workload is checked when it has
 given up pods or has replaced another slice, and whenever one of its pods is bound or ends, until all of its pods are bound.
 """
 
@@ -11,8 +11,8 @@ from collections.abc import Callable, Collection, Container, Iterator
 from admission.controllers.watch.cluster_view import Views
 from admission.controllers.watch.projection import ProjectedPod
 from admission.controllers.watch.slices import first_key, replaced_key
-from admission.engine.cycle.shrunk_places import shrunk_places
 from admission.engine.decision import Admit
+from admission.engine.features.elastic.shrunk_places import shrunk_places
 from admission.engine.ledger.ledger import Ledger
 from api import assignment
 from api.errors import InvalidObject

@@ -16,7 +16,6 @@ backfill, start_order      backfill; the start reservations before a workload
 projected_ledger, gallop   the ledger as it will be; the search for the first moment that fits
 together                   workloads that start together with others
 late_joiners               late pods of a gang
-elastic, shrunk_places     growth of an elastic job; its places after it has shrunk
 spare_hosts                spare hosts of running workloads
 flavor_spares              spare hosts of flavors
 held_capacity              what workloads may draw on, and hold beside their quota

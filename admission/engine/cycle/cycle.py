@@ -25,12 +25,11 @@ writes the decisions. If a write fails, it calls `ledger.release` and puts the w
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import nullcontext, suppress
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 
 from admission.engine.cycle.backfill import BEHIND, Backfill
-from admission.engine.cycle.elastic import grow, slice_released
 from admission.engine.cycle.feature import CycleParts, Features, Turn
 from admission.engine.cycle.fewer_pods import spare_pods
 from admission.engine.cycle.head_hints import HeadHints
@@ -40,7 +39,7 @@ from admission.engine.cycle.nominate import DEFERRED, Nominator
 from admission.engine.cycle.nomination import Nomination
 from admission.engine.cycle.outcomes import Outcomes, requested
 from admission.engine.cycle.reservations import Reservations
-from admission.engine.cycle.solve import Unsolved, flavors_of, place, refusals
+from admission.engine.cycle.solve import flavors_of, place, refusals
 from admission.engine.decision import PREEMPTION_GATED, Admit, Decision, PlacementResult, Preempt, Wait
 from admission.engine.flavors.assign import FlavorAssignment, Mode, NoPreemption, Preemptions
 from admission.engine.flavors.search import QuotaQueries, Scope
@@ -219,8 +218,6 @@ class _Cycle:
     def _decide(self, head: Head, queue: ClusterQueue, turn: Turn) -> Decision | None:
         """Returns the decision on a head that can be evaluated; None if other heads come first."""
         workload = head.workload
-        if workload.replaces and self._ledger.admission(workload.replaces) is not None:
-            return self._grow(head, queue)
         if self._queues.stays_inadmissible(workload.key, self._hints.free(queue)):
             self._outcomes.stay_inadmissible(head)
             return None
@@ -260,19 +257,9 @@ class _Cycle:
             scope, head.queries = Scope(head.refused, fair=self._fair), QuotaQueries()
             if head.searched_at != self._ledger.quota.changes:
                 head.searches.clear()
-            with slice_released(self._ledger, head.workload) if head.workload.replaces else nullcontext():
-                head.assignment = flavors_of(
-                    self._ledger, head.workload, queue, scope, oracle, head.queries, head.searches
-                )
+            head.assignment = flavors_of(self._ledger, head.workload, queue, scope, oracle, head.queries, head.searches)
             head.searched_at = self._ledger.quota.changes
         return head.assignment
-
-    def _grow(self, head: Head, queue: ClusterQueue) -> Decision | None:
-        """Starts the slice of an elastic job that replaces the admitted one, with as many pods as fit."""
-        found = grow(self._ledger, head.workload, queue, self._now, self._reservations.leave_quota_for, fair=self._fair)
-        if isinstance(found, Unsolved):
-            return self._outcomes.wait(head, queue, found.reason, found.message)
-        return None if self._order.goes_back(head, found.assignment.level) else self._outcomes.start(head, queue, found)
 
     # ---- step 4: place
 

@@ -200,7 +200,7 @@ class Outcomes:
         keep: FlavorAssignment | None = None,
     ) -> Wait:
         """Refuses the head. `until` is when to evaluate it again in any case (epoch seconds); `keep` are the flavors in which
-        it may keep quota. Nobody has to wait behind a slice of an elastic job that runs and only asks for more pods.
+        it may keep quota. Nobody has to wait behind a workload that replaces one that runs.
         """
         workload = head.workload
         growing = bool(workload.replaces) and self._ledger.admission(workload.replaces) is not None

@@ -249,6 +249,8 @@ class Reservations:
 
     def drop_for(self, head: Workload) -> None:
         """Releases the reservation of a head, and what that of one that starts together with it keeps for both."""
+        if not self._names and not self._own:
+            return
         self.drop(head.key)  # a head has no reservation: it was dropped, maybe in this cycle
         if head.gang is not None:
             for key in starting_together(head):

@@ -12,7 +12,6 @@ from math import floor, inf
 
 from admission.engine.cycle.admission_attempt import attempt, cannot_run, fewest
 from admission.engine.cycle.backfill import rfc3339
-from admission.engine.cycle.elastic import one_pod_more, slice_released
 from admission.engine.cycle.solve import place
 from admission.engine.decision import Admit, Decision, Preempt, Wait
 from admission.engine.explain.capacity_changes import raised
@@ -28,6 +27,7 @@ from admission.engine.explain.remedies import check_remedies, ranked, remedies
 from admission.engine.explain.trials import BUDGET, TrialBudget, Trials
 from admission.engine.explain.usage_order import charged_reservations, less_used
 from admission.engine.explain.wording import unanswered_text
+from admission.engine.features.elastic.growth import one_pod_more, slice_released
 from admission.engine.flavors.assign import FlavorAssignment, PodSetFlavors
 from admission.engine.flavors.eligible import named_levels, unsuitable, wants_topology
 from admission.engine.flavors.search import topology_implied

@@ -54,7 +54,7 @@ class Scope:
 
     `refused` has flavors to skip, with the message of the placement. `tried` has the position where the last search ended, by
     pod set and resource (`FlavorAssignment.tried`); the search continues after it. `pinned` has the only flavor to consider,
-    by pod set and resource, and `kept` likewise the flavor that running pods of an elastic job have. `fair` says that fair
+    by pod set and resource, and `kept` likewise the flavor that its running pods have. `fair` says that fair
     sharing is on, which lets a ClusterQueue that reclaims preempt while it borrows.
     """
 

@@ -99,7 +99,7 @@ class Workload:
     `job_uid` is the owning job's UID, for messages. `gang` is set for gangs and late joiners. `time_limit` is the number of
     seconds it may still run, None for no limit; `admitted` is since when it runs, or None. `gated` means that a preemption
     gate is closed, so it must not preempt. `one_pod` marks the Workload of a single plain pod, which nothing replaces.
-    `replaces` is the key of the elastic job's admitted workload that this one replaces, or empty. `pod_labels` are labels that
+    `replaces` is the key of the admitted workload of its job that this one replaces, or empty. `pod_labels` are labels that
     its owner gives each pod in addition to the template's. `boost` is the part of its priority from the annotation
     `priority-boost`. `moves` are the terms under which it may be moved while it runs.
     `reservation` is the advance reservation that it names, or empty. `guess` is for how many seconds it will run at most as

@@ -25,7 +25,7 @@ usage             the records that all trees share
 
 Pods that run stay where they are:
 
-resize, replace   an elastic job that grows or shrinks; failed nodes
+resize, replace   a job that grows or shrinks while it runs; failed nodes
 assignment_parts  splits and merges assignments
 on_hosts          restricts a request to some hosts, or to all others
 pins              adds hosts to assignments

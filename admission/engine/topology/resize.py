@@ -1,4 +1,4 @@
-"""An elastic job that grows or shrinks keeps the assignment of its older slice: placement.md 5.11.
+"""A job that grows or shrinks while it runs keeps the assignment of its older slice: placement.md 5.11.
 
 The pods of the older slice keep running, so they are not placed again. When the job grows, only the additional pods are
 placed (and a leader, if there was none), while the kept pods count as usage. When it shrinks, pods are dropped from the

@@ -12,6 +12,7 @@ from admission.engine.cycle.cycle import CycleReport
 from admission.engine.cycle.feature import Feature
 from admission.engine.decide import decide
 from admission.engine.features.advance_reservations import AdvanceReservations
+from admission.engine.features.elastic.feature import ElasticJobs
 from admission.engine.features.gang_groups.feature import GangGroups
 from admission.engine.features.moves import HeldPlaces
 from admission.engine.features.spares import Spares
@@ -29,7 +30,7 @@ from admission.engine.model import (
 from tests.admission.engine.builders import CPU, RACK, Cluster, admitted, host, queue, racks, waits, workload
 
 HOSTS = [host(f"h{number}", f"r{number // 2}", 4) for number in range(4)]
-GANG = TopologyRequest(required=RACK)
+GANG, ANYWHERE = TopologyRequest(required=RACK), TopologyRequest(unconstrained=True)
 
 
 def decided(cluster: Cluster) -> CycleReport:
@@ -101,9 +102,18 @@ def incomplete() -> Cluster:
     return Cluster(racks(), *HOSTS, queue(tas=16), gang)
 
 
+def growing() -> Cluster:
+    """A slice of three pods that replaces one of two, where quota and hosts have room for four."""
+    cluster = Cluster(racks(), *HOSTS, queue(tas=16), workload("ns/job", 2, 4, topology=ANYWHERE))
+    decided(cluster)
+    cluster.tell(replace(workload("ns/job-2", 3, 4, topology=ANYWHERE), replaces="ns/job"))
+    return cluster
+
+
 @pytest.mark.parametrize(
     ("feature", "scene", "starts"),
     [
+        (ElasticJobs, growing, True),
         (GangGroups, incomplete, False),
         (Spares, spared, False),
         (AdvanceReservations, reserved, True),

@@ -1,7 +1,7 @@
 """Resizes an elastic job (annotation `elastic-job`) while it has quota, by means of Workload slices. Pure; part of `job_plan`.
 
 - When the job grows, the next slice, a further Workload, requests all pods and names the slice that has quota. The next slice
-  gets as many pods as fit (engine/cycle/elastic.py); then the older slice is Finished. While it waits, the next slice follows
+  gets as many pods as fit (engine/features/elastic); then the older slice is Finished. While it waits, the next slice follows
   the job.
 - When the job was admitted with fewer pods than it requests, the same happens until it has all of them.
 - When the job shrinks, the counts of the slice with quota decrease, which releases quota and capacity.

@@ -17,7 +17,7 @@ from api.kube.informers.store import Store
 from api.names import ELASTIC_JOB, HOSTNAME_LABEL, REPLACEMENT_FOR, WORKLOAD_SLICE_NAME
 from api.workloads import Workload
 from tests.admission.engine.cycle.test_moved_pods import places_of
-from tests.admission.engine.cycle.test_shrunk_places import bound, shrunk
+from tests.admission.engine.features.test_shrunk_places import bound, shrunk
 from tests.builders import condition
 
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from admission.engine.cycle.shrunk_places import shrunk_places
+from admission.engine.features.elastic.shrunk_places import shrunk_places
 from admission.engine.ledger.ledger import Ledger
 from admission.engine.model import (
     Admission,

@@ -1,4 +1,4 @@
-"""Growth of an elastic job: how many of its new pods start now, and where. Pure; called by cycle.py.
+"""Growth of an elastic job: how many of its new pods start now, and where. Pure; called by feature.py.
 
 The new Workload of the job (its slice) requests all pods, old and new, and replaces the admitted one. It is evaluated as if
 the admitted one were gone: the quota of the latter counts as free, and its pods keep their flavors and places
