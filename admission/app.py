@@ -16,9 +16,7 @@ from admission.assembly import (
     ProcessPart,
     Shared,
     deciding,
-    dialects,
     features,
-    gangs,
     living,
     plain_pods,
     whole_jobs,
@@ -87,8 +85,7 @@ class _Controller:
         shared = Shared.of(kube, writer, settings, self.views, recorder)
         self._job_kinds = shared.job_kinds
         self._decides = decides = deciding(shared)
-        known = gangs(shared)
-        pods = plain_pods(shared, known)
+        pods = plain_pods(shared)
         own: tuple[Run, ...] = (("events", recorder.run), ("audit", self._audit))
         self.parts = (
             ProcessPart(runs=own),
@@ -97,7 +94,6 @@ class _Controller:
             living(shared, decides),
             whole_jobs(shared, pods.sets),
             pods.part,
-            dialects(shared, known, decides),
         )
         for informer in self.informers:
             if not informer.selects_by_field:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any, Final, Self
 
@@ -17,8 +17,7 @@ from admission.controllers.decide.readiness import Readiness
 from admission.controllers.decide.scheduler import Scheduler
 from admission.controllers.decide.scheduler_context import SchedulerContext
 from admission.controllers.decide.workloads import WorkloadController
-from admission.controllers.elastic_quota.quota_controller import ElasticQuotaController
-from admission.controllers.elastic_quota.resource_quotas import ResourceQuota
+from admission.controllers.elastic_quota.feature import ElasticQuotas
 from admission.controllers.forecasts.feature import Forecasts
 from admission.controllers.job_kinds import JobKindController
 from admission.controllers.jobs.context import JobOptions
@@ -38,7 +37,6 @@ from admission.controllers.options import job_options, lifecycle_rules, shown
 from admission.controllers.pods.gangs.freequeue import FreeQueueController
 from admission.controllers.pods.gangs.gang_groups import GangGroupController
 from admission.controllers.pods.gangs.podgroups import PodGroupController, PodGroups
-from admission.controllers.pods.gangs.sakkara_groups import SakkaraGroups
 from admission.controllers.pods.marked_namespaces import MarkedNamespaces
 from admission.controllers.pods.pod_controller import PodController
 from admission.controllers.pods.sets.sets import SetController
@@ -50,11 +48,7 @@ from admission.controllers.report.explainer import Explainer, ExplanationLimits
 from admission.controllers.report.fair_share_status import NO_SHARES, LedgerShares
 from admission.controllers.report.lifecycle_metrics import LifecycleMetrics
 from admission.controllers.report.wait_reasons import WaitReporter
-from admission.controllers.sakkara.output_controller import ResultController
-from admission.controllers.sakkara.output_members import MemberPod, read_member
-from admission.controllers.sakkara.output_paths import TreePaths
-from admission.controllers.sakkara.output_times import SolverTimes
-from admission.controllers.sakkara.reporter import Reporter
+from admission.controllers.sakkara.feature import Sakkara
 from admission.controllers.watch.cluster_view import Views
 from admission.controllers.watch.feature import ControllerFeature, ControllerFeatures, FeatureContext, Run
 from admission.controllers.watch.feed import Feed
@@ -77,21 +71,18 @@ from api.kube.informers.informer import Informer
 from api.kube.informers.optional_informer import OptionalInformer
 from api.kube.informers.store import ChangeType
 from api.kube.resources import (
-    CONFIG_MAPS,
-    ELASTIC_QUOTAS,
     LOCAL_QUEUES,
     POD_GROUPS,
     PODS,
-    RESOURCE_QUOTAS,
-    SIGS_ELASTIC_QUOTAS,
     SIGS_POD_GROUPS,
 )
-from api.names import QUEUE_NAME_LABEL, SAKKARA_GROUP, SAKKARA_GROUP_NAME
+from api.names import QUEUE_NAME_LABEL
 from api.queues import LocalQueue
-from api.sakkara import ConfigMap
 
 FEATURES: Final[list[type[ControllerFeature]]] = [
     Forecasts,
+    Sakkara,
+    ElasticQuotas,
 ]
 """The features of the controller. What is left out costs nothing and breaks nothing."""
 
@@ -107,7 +98,11 @@ class Shared(FeatureContext):
         """Returns the objects that the parts share, with an empty ledger and empty queues."""
         queues = PendingQueues(PastUsage(settings.admission_fair_sharing.rules()))
         ledger, due = Ledger(settings.placement.options()), asyncio.Event()
-        return cls(kube, writer, settings, views, recorder, ledger, queues, due, JobKinds(kube))
+        reader = QueuedPodReader(
+            settings.integrations.label_keys_to_copy, settings.integrations.annotation_keys_to_copy
+        )
+        pods: Informer[QueuedPod] = Informer(kube, PODS, reader, label_selector=_labels(settings))
+        return cls(kube, writer, settings, views, recorder, ledger, queues, pods, due, JobKinds(kube))
 
     @cached_property
     def features(self) -> ControllerFeatures:
@@ -127,7 +122,11 @@ class Shared(FeatureContext):
     @property
     def labels(self) -> str | None:
         """The label selector for watched jobs, which keeps others out of memory; None watches all."""
-        return None if self.settings.manage_jobs_without_queue_name else QUEUE_NAME_LABEL
+        return _labels(self.settings)
+
+
+def _labels(settings: AdmissionSettings) -> str | None:
+    return None if settings.manage_jobs_without_queue_name else QUEUE_NAME_LABEL
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +157,6 @@ class Deciding:
     scheduler: Scheduler
     context: SchedulerContext
     waits: WaitReporter
-    times: SolverTimes
 
 
 def deciding(shared: Shared) -> Deciding:
@@ -196,8 +194,7 @@ def deciding(shared: Shared) -> Deciding:
     )
     waits = WaitReporter(writer, views, shared.recorder, section.wait_report_period, explainer=explainer)
     context = SchedulerContext(feed, ledger, queues, due, section, sharing, readiness)
-    times = SolverTimes(views.workloads.objects.get)
-    scheduler = Scheduler(writer, views, context, waits, shared.recorder, spent=times.spent)
+    scheduler = Scheduler(writer, views, context, waits, shared.recorder, spent=features.decided)
     moves = MoveController(writer, views, context, scheduler, shared.recorder, state, features.latest_start)
     lost = LostWakeUps(context, section.fresh_look_period, section.fresh_look_workloads)
     scheduler.after_cycle(lost.cycle_ended)
@@ -210,7 +207,7 @@ def deciding(shared: Shared) -> Deciding:
             ("explanations", explainer.reconciler.run),
         )
     )
-    return Deciding(part, state, ledger, queues, feed, scheduler, context, waits, times)
+    return Deciding(part, state, ledger, queues, feed, scheduler, context, waits)
 
 
 def _readiness(shared: Shared, state: SchedulerState, due: asyncio.Event) -> Readiness | None:
@@ -333,28 +330,6 @@ def whole_jobs(shared: Shared, sets: SetController) -> ProcessPart:
 
 
 @dataclass(frozen=True, slots=True)
-class GangParts:
-    """The sources that describe gangs, in each dialect. `pods` watches pods that are queued singly or in groups."""
-
-    pods: Informer[QueuedPod]
-    pod_groups: PodGroups
-    described: SakkaraGroups
-    maps: Informer[ConfigMap]
-    informers: tuple[Informer[Any], ...] = field(default=())
-
-
-def gangs(shared: Shared) -> GangParts:
-    """Builds the informers of queued pods, PodGroups and ConfigMaps of groups."""
-    kube, keys = shared.kube, shared.settings.integrations
-    reader = QueuedPodReader(keys.label_keys_to_copy, keys.annotation_keys_to_copy)
-    pods: Informer[QueuedPod] = Informer(kube, PODS, reader, label_selector=shared.labels)
-    groups = {kind: OptionalInformer(kube, kind) for kind in (POD_GROUPS, SIGS_POD_GROUPS)}
-    maps = Informer(kube, CONFIG_MAPS, ConfigMap, label_selector=SAKKARA_GROUP)
-    described = SakkaraGroups(maps, shared.settings.sakkara.highest_priority)
-    return GangParts(pods, PodGroups(groups, described), described, maps, (pods, *groups.values(), maps))
-
-
-@dataclass(frozen=True, slots=True)
 class PodParts:
     """The controllers of pods that are queued singly, in groups and in sets."""
 
@@ -362,13 +337,15 @@ class PodParts:
     sets: SetController
 
 
-def plain_pods(shared: Shared, gangs: GangParts) -> PodParts:
+def plain_pods(shared: Shared) -> PodParts:
     """Builds the controllers of pods that are queued singly, in groups and in sets."""
     views, section = shared.views, shared.settings.controller
+    of_group = {kind: OptionalInformer(shared.kube, kind) for kind in (POD_GROUPS, SIGS_POD_GROUPS)}
+    gangs = PodGroups(of_group, shared.features.descriptions)
     pods = PodController(
         shared.context,
-        gangs.pods,
-        gangs=gangs.pod_groups,
+        shared.pods,
+        gangs=gangs,
         claim_problem=views.volumes.claim_problem,
         workers=section.pod_writes,
         at_once=section.pod_writes,
@@ -376,51 +353,22 @@ def plain_pods(shared: Shared, gangs: GangParts) -> PodParts:
     of_kind = {
         kind.framework: OptionalInformer(shared.kube, kind.resource, label_selector=QUEUE_NAME_LABEL) for kind in SETS
     }
-    sets = SetController(shared.context, of_kind, gangs.pods, at_once=section.writes)
+    sets = SetController(shared.context, of_kind, shared.pods, at_once=section.writes)
     views.namespaces.add_handler(
         lambda change: pods.namespace_changed(change.key, exists=change.type is not ChangeType.DELETED)
     )
     views.namespaces.add_handler(lambda change: sets.namespace_changed(change.key))
     pod_groups = PodGroupController(
-        shared.writer, gangs.pods, gangs.pod_groups, views.workloads, claim_problem=views.volumes.claim_problem
+        shared.writer, shared.pods, gangs, views.workloads, claim_problem=views.volumes.claim_problem
     )
     part = ProcessPart(
-        (*gangs.informers, *of_kind.values()),
+        (shared.pods, *of_group.values(), *of_kind.values()),
         (
             ("pods", pods.run),
             ("sets of pods", sets.run),
             ("pod groups", pod_groups.run),
             ("gang groups", GangGroupController(shared.writer, views.workloads).run),
-            ("queues of gangs", FreeQueueController(shared.writer, gangs.pods, views).run),
+            ("queues of gangs", FreeQueueController(shared.writer, shared.pods, views).run),
         ),
     )
     return PodParts(part, sets)
-
-
-def dialects(shared: Shared, gangs: GangParts, decides: Deciding) -> ProcessPart:
-    """Builds the controllers of elastic quotas and of the results of Sakkara's groups."""
-    views = shared.views
-    quotas = {kind: OptionalInformer(shared.kube, kind) for kind in (ELASTIC_QUOTAS, SIGS_ELASTIC_QUOTAS)}
-    hard = OptionalInformer(shared.kube, RESOURCE_QUOTAS, ResourceQuota)
-    all_wait = shared.settings.manage_jobs_without_queue_name
-    elastic = ElasticQuotaController(shared.writer, views, quotas, hard, shared.recorder, all_wait=all_wait)
-    members: Informer[MemberPod] = Informer(shared.kube, PODS, read_member, label_selector=SAKKARA_GROUP_NAME)
-    results = ResultController(
-        shared.writer,
-        gangs.maps,
-        gangs.described,
-        members,
-        gangs.pods,
-        views.workloads,
-        TreePaths(decides.ledger, views.nodes),
-        decides.times,
-        at_once=shared.settings.controller.writes,
-    )
-    return ProcessPart(
-        (*quotas.values(), hard, members),
-        (
-            ("elastic quotas", elastic.run),
-            ("Sakkara's ConfigMaps", Reporter(views, gangs.described, shared.recorder).run),
-            ("results of groups", results.run),
-        ),
-    )

@@ -151,6 +151,15 @@ class GroupRead:
 
 
 @dataclass(frozen=True, slots=True)
+class DescribedGroup:
+    """The group that a ConfigMap describes; `name` and `uid` are the ConfigMap's."""
+
+    name: str
+    uid: str
+    read: GroupRead
+
+
+@dataclass(frozen=True, slots=True)
 class TopologyRead:
     """A parsed topology, or the errors."""
 

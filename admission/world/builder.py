@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from admission.controllers.pods.gangs.sakkara_groups import group_key
+from admission.controllers.sakkara.groups import group_key
 from admission.controllers.watch.cluster_view import WATCHED
 from admission.webhook.kinds.workload_status import reclaimable_errors
 from admission.webhook.rules.fields import aggregate

@@ -14,9 +14,9 @@ from pydantic import ValidationError
 
 from admission.controllers.jobs.context import JobContext
 from admission.controllers.pods.gangs.gang import GangTerms, terms_of
-from admission.controllers.pods.gangs.sakkara_groups import SakkaraGroups
 from admission.controllers.pods.gangs.sakkara_terms import as_described
 from admission.controllers.pods.pod_indexes import BY_POD, pod_keys
+from admission.controllers.sakkara.groups import SakkaraGroups
 from admission.controllers.watch.cluster_view import WATCHED, ClusterView
 from admission.controllers.watch.feed import Feed
 from admission.controllers.watch.workload_conversion import Guess, no_guess

@@ -1,6 +1,6 @@
 """Sakkara's ConfigMaps in a world: which describe trees, which describe groups, and their errors.
 
-The controllers interpret them (controllers/watch/sakkara_trees.py, controllers/pods/gangs/sakkara_groups.py). Called by
+The controllers interpret them (controllers/watch/sakkara_trees.py, controllers/sakkara/groups.py). Called by
 objects.py, input_objects.py and cluster.py.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from admission.controllers.pods.gangs.sakkara_groups import SakkaraGroups, group_key
+from admission.controllers.sakkara.groups import SakkaraGroups, group_key
 from admission.controllers.watch.sakkara_trees import Trees
 from api.errors import InvalidObject
 from api.kube.informers.store import Store

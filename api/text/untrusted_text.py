@@ -18,7 +18,7 @@ LONGEST: Final = 256 * 1024
 LONGEST_DATA: Final = 1024 * 1024
 """Most characters of a ConfigMap's value."""
 DEEPEST: Final = 32
-"""Deepest nesting of lists and objects; Sakkara's trees, the deepest input, have 16 levels."""
+"""Deepest nesting of lists and objects; topology trees, the deepest input, have 16 levels."""
 
 # Possessive, and the closing quote is optional, so that each character is visited once whatever the text is.
 _TEXT: Final = re.compile(r'"(?:[^"\\]++|\\.)*+"?|[\[{]|[\]}]', re.DOTALL)

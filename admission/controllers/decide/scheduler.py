@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable
+from collections.abc import Awaitable, Callable, Collection, Coroutine
 from dataclasses import replace
 from typing import Any
 
@@ -46,7 +46,7 @@ _PAUSE = 1.0
 SET_ASIDE = 60.0
 """Seconds until a workload is tried again whose decision raised an exception."""
 
-Spent = Callable[[Iterable[str], float], None]
+Spent = Callable[[Collection[str], float], None]
 """Called after a cycle with the keys of the Workloads that it decided on, and its duration in seconds."""
 
 
@@ -184,7 +184,7 @@ class Scheduler:
         metrics.ATTEMPT_SECONDS.labels(result).observe(seconds)
         if report.decisions:
             metrics.DECISION_SECONDS.observe(seconds / len(report.decisions))
-        self._spent((decision.workload for decision in report.decisions), seconds)
+        self._spent([decision.workload for decision in report.decisions], seconds)
         for decision in report.decisions:
             self._log.decided(decision, seconds * 1000)
         metrics.CYCLE_CPU.inc(time.thread_time() - spent)

@@ -1,5 +1,7 @@
 """Reads Sakkara's ConfigMaps, which describe node trees and pod groups, and writes the results back to them.
 
+feature             what it adds to the controller process
+groups              the ConfigMaps that describe groups
 reporter            reports errors of a ConfigMap
 output_controller   writes the results of groups
 output              computes them
@@ -10,6 +12,5 @@ output_paths        the tree path of a member
 output_ranks        the ranks of members
 output_times        the scheduler's decision times
 
-controllers/watch/sakkara_trees.py gives the ledger the trees' levels; pods/gangs/sakkara_groups.py and its neighbours turn
-groups into gangs.
+controllers/watch/sakkara_trees.py gives the ledger the trees' levels; pods/gangs turns groups into gangs.
 """

@@ -17,8 +17,8 @@ from typing import Any, Final, Protocol
 
 import msgspec
 
-from admission.controllers.pods.gangs.sakkara_groups import SakkaraGroups, group_key
 from admission.controllers.pods.pod_indexes import BY_GROUP, PodView, group_keys
+from admission.controllers.sakkara.groups import SakkaraGroups, group_key
 from admission.controllers.sakkara.output import GroupResult, result
 from admission.controllers.sakkara.output_members import MemberPod, read_member
 from admission.controllers.sakkara.output_paths import TreePaths

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final, Protocol
 
-from admission.controllers.pods.gangs.sakkara_groups import SYNC_TIMEOUT
+from admission.controllers.sakkara.groups import SYNC_TIMEOUT
 from admission.controllers.watch.cluster_view import Views
 from admission.controllers.write.workload_writer import Recorder
 from api.kube.events import ref_to

@@ -6,17 +6,19 @@ A hook that a feature does not implement does nothing.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from admission.controllers.watch.cluster_view import Views
 from admission.engine.ledger.ledger import Ledger
 from admission.engine.queue.queues import PendingQueues
+from admission.integrations.pods.pod import QueuedPod
 from admission.settings import AdmissionSettings
 from api.kube.client import Kube
 from api.kube.events import EventRecorder
 from api.kube.informers.informer import Informer
+from api.sakkara import DescribedGroup
 from api.workloads import Workload
 
 T = TypeVar("T")
@@ -36,8 +38,23 @@ class FeatureContext:
     recorder: EventRecorder
     ledger: Ledger
     queues: PendingQueues
+    pods: Informer[QueuedPod]
+    """Pods that are queued singly or in groups."""
     cycle_due: asyncio.Event
     """Set when a cycle could decide something."""
+
+
+class Descriptions(Protocol):
+    """Gangs that other objects than PodGroups describe."""
+
+    def of(self, key: str) -> DescribedGroup | None:
+        """Returns the description of the gang, or None."""
+
+    def add_handler(self, fn: Callable[[str], None], /) -> None:
+        """Calls `fn` with the key of each gang whose description changed."""
+
+    async def synced(self, seconds: float) -> None:
+        """Waits until the first lists have arrived."""
 
 
 class ControllerFeature:
@@ -45,6 +62,7 @@ class ControllerFeature:
 
     informers: Sequence[Informer[Any]] = ()
     runs: Sequence[Run] = ()
+    descriptions: Descriptions | None = None
 
     def __init__(self, context: FeatureContext) -> None:
         """Builds the feature, which is on."""
@@ -60,12 +78,20 @@ class ControllerFeature:
     def latest_start(self, key: str) -> float | None:
         """Returns by when (epoch seconds) the waiting Workload starts without moves; None if that is not reliable."""
 
+    def decided(self, keys: Collection[str], seconds: float) -> None:
+        """Notes that a cycle of this duration decided on these workloads."""
+
 
 class ControllerFeatures:
     """The features of a process, in the order in which they are asked."""
 
     def __init__(self, features: Sequence[ControllerFeature] = ()) -> None:
         self.all = features
+
+    @property
+    def descriptions(self) -> Descriptions | None:
+        """The descriptions of the first feature that has any."""
+        return _first(each.descriptions for each in self.all)
 
     def guess(self, workload: Workload) -> float | None:
         """Returns the first answer of a feature."""
@@ -74,6 +100,11 @@ class ControllerFeatures:
     def latest_start(self, key: str) -> float | None:
         """Returns the first answer of a feature."""
         return _first(each.latest_start(key) for each in self.all)
+
+    def decided(self, keys: Collection[str], seconds: float) -> None:
+        """Tells every feature."""
+        for each in self.all:
+            each.decided(keys, seconds)
 
 
 def _first(answers: Iterable[T | None]) -> T | None:

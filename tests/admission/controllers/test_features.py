@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,13 +12,24 @@ import pytest
 
 from admission import assembly
 from admission.app import run_controller
+from admission.controllers.elastic_quota.feature import ElasticQuotas
 from admission.controllers.forecasts.feature import Forecasts
+from admission.controllers.sakkara.feature import Sakkara
 from admission.controllers.watch.feature import ControllerFeature
 from admission.settings import AdmissionSettings
+from api.elastic import cluster_queue_name
 from api.kube.client import Kube
-from api.kube.resources import CLUSTER_QUEUES, LOCAL_QUEUES, RESOURCE_FLAVORS, WORKLOADS
+from api.kube.resources import (
+    CLUSTER_QUEUES,
+    CONFIG_MAPS,
+    ELASTIC_QUOTAS,
+    EVENTS,
+    LOCAL_QUEUES,
+    RESOURCE_FLAVORS,
+    WORKLOADS,
+)
 from api.meta import find_condition
-from api.names import ADMITTED, API_VERSION, EXPECTED_START, EXPLANATION
+from api.names import ADMITTED, API_VERSION, EXPECTED_START, EXPLANATION, SAKKARA_GROUP
 from api.process.process import Process
 from api.workloads import Workload
 from tests.admission.controllers.installed_server import installed, small_workload
@@ -75,24 +86,55 @@ def tasks() -> set[str]:
     return {task.get_name() for task in asyncio.all_tasks()}
 
 
-@pytest.mark.parametrize("feature", assembly.FEATURES)
-async def test_who_does_not_use_a_feature_is_admitted_alike_without_it(
-    feature: type[ControllerFeature], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+async def forecast(kube: Kube) -> None:
+    assert (await told(kube, "second", EXPECTED_START)).startswith("expected to start ")
+
+
+async def faulty_group(kube: Kube) -> None:
+    """A ConfigMap that describes no group gets an event."""
+    metadata = {"name": "group", "namespace": "ns", "labels": {SAKKARA_GROUP: ""}}
+    await kube.create(CONFIG_MAPS, {"metadata": metadata, "data": {"size": "many"}})
+
+    async def reported() -> bool:
+        return any(each["reason"] == "InvalidGroup" for each in (await kube.list(EVENTS, "ns")).items)
+
+    await eventually(reported)
+
+
+async def elastic_quota(kube: Kube) -> None:
+    """An elastic quota gets its queue."""
+    body = {"metadata": {"name": "quota", "namespace": "ns"}, "spec": {"min": {"cpu": "1"}, "max": {"cpu": "2"}}}
+    await kube.create(ELASTIC_QUOTAS, {"apiVersion": ELASTIC_QUOTAS.api_version, "kind": "ElasticQuota", **body})
+    await eventually(lambda: kube.get(CLUSTER_QUEUES, cluster_queue_name("ns")))
+
+
+@pytest.mark.parametrize(
+    ("feature", "effect", "own"),
+    [
+        (Forecasts, forecast, {"run times", "forecasts", "guesses"}),
+        (Sakkara, faulty_group, {"Sakkara's ConfigMaps", "results of groups"}),
+        (ElasticQuotas, elastic_quota, {"elastic quotas"}),
+    ],
+)
+async def test_a_feature_is_one_line(
+    feature: type[ControllerFeature],
+    effect: Callable[[Kube], Awaitable[None]],
+    own: set[str],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
 ) -> None:
-    left_out(monkeypatch, feature)
-    async with controller(tmp_path) as kube:
-        await one_starts_and_one_waits(kube)
-
-
-async def test_forecasts_tell_when_a_workload_starts(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """With it, it acts; without it, no task is left of it, and who does not use it is admitted alike."""
     (with_it := tmp_path / "with").mkdir()
     (without_it := tmp_path / "without").mkdir()
-    own = {"run times", "forecasts", "guesses"}
     async with controller(with_it) as kube:
         await one_starts_and_one_waits(kube)
-        assert (await told(kube, "second", EXPECTED_START)).startswith("expected to start ")
+        await effect(kube)
         assert own <= tasks()
-    left_out(monkeypatch, Forecasts)
+    left_out(monkeypatch, feature)
     async with controller(without_it) as kube:
         await one_starts_and_one_waits(kube)
         assert not own & tasks()
+
+
+def test_each_feature_is_left_out_by_a_test() -> None:
+    assert [Forecasts, Sakkara, ElasticQuotas] == assembly.FEATURES

@@ -8,7 +8,6 @@ unbindable         what keeps a member from being bound
 podgroups          reconciles PodGroups
 pod_group_status   the status of a PodGroup
 freequeue          the queues of gangs without a queue name
-sakkara_groups     the ConfigMaps that describe Sakkara groups
 sakkara_terms      the terms of a Sakkara group
 sakkara_unit       such a group as a unit of pods
 """

@@ -17,11 +17,11 @@ from pydantic import ValidationError
 
 from admission.controllers.pods.gangs.gang import GangTerms, is_gang, stopped, terms_of
 from admission.controllers.pods.gangs.pod_group_status import next_status
-from admission.controllers.pods.gangs.sakkara_groups import SakkaraGroups
 from admission.controllers.pods.gangs.sakkara_terms import as_described
 from admission.controllers.pods.gangs.unbindable import LOOK_AGAIN, ClaimProblem, held_members, looks_again
 from admission.controllers.pods.pod_indexes import BY_GROUP, PodView, group_keys
 from admission.controllers.watch.caches import InformerView
+from admission.controllers.watch.feature import Descriptions
 from admission.controllers.write.creation import create_unless_present
 from admission.integrations.pods.pod import QueuedPod
 from admission.integrations.pods.podgroup import UnlikePods
@@ -54,10 +54,10 @@ Informers = Mapping[Resource, InformerView[dict[str, Any]]]
 
 
 class PodGroups:
-    """A view of PodGroups of both API groups, and of Sakkara's ConfigMaps, which take precedence."""
+    """A view of PodGroups of both API groups, and of other `descriptions` of gangs, which take precedence."""
 
-    def __init__(self, informers: Informers, sakkara: SakkaraGroups | None = None) -> None:
-        self._informers, self._sakkara = informers, sakkara
+    def __init__(self, informers: Informers, descriptions: Descriptions | None = None) -> None:
+        self._informers, self._descriptions = informers, descriptions
         self._stops: LRUCache[str, RequeueState] = LRUCache(_STOPS)
         """Backoff of gangs, read from their Workloads, until their PodGroups record it."""
 
@@ -77,7 +77,7 @@ class PodGroups:
         """Returns the gang's terms. Raises UnlikePods."""
         kind_and_group = self.of(key)
         group = kind_and_group[1] if kind_and_group else None
-        described = self._sakkara.of(key) if self._sakkara else None
+        described = self._descriptions.of(key) if self._descriptions else None
         terms = replace(terms_of(pods, group), stops=self.stops(key, group))
         return as_described(terms, pods, described, group)
 
@@ -99,7 +99,7 @@ class PodGroups:
 
     def minimum(self, key: str) -> int | None:
         """Returns the minimum of a gang whose pods do not state it, or None if nothing does."""
-        described = self._sakkara.of(key) if self._sakkara else None
+        described = self._descriptions.of(key) if self._descriptions else None
         if described is not None:
             return described.read.group.size if described.read.group else None
         kind_and_group = self.of(key)
@@ -110,16 +110,16 @@ class PodGroups:
         return any(key in informer.objects for informer in self._informers.values())
 
     def add_handler(self, fn: Callable[[str], None], *, status: bool = False) -> None:
-        """Calls `fn` with the keys of gangs whose PodGroup or ConfigMap changed; with `status`, also for status changes."""
-        if self._sakkara is not None:
-            self._sakkara.add_handler(fn)
+        """Calls `fn` with the keys of gangs whose PodGroup or description changed; with `status`, also for status changes."""
+        if self._descriptions is not None:
+            self._descriptions.add_handler(fn)
         for informer in self._informers.values():
             informer.add_handler(lambda change: fn(change.key) if status or _changes_spec(change) else None)
 
     async def synced(self, seconds: float) -> None:
         """Waits until the first lists have arrived."""
-        if self._sakkara is not None:
-            await self._sakkara.synced(seconds)
+        if self._descriptions is not None:
+            await self._descriptions.synced(seconds)
         for informer in self._informers.values():
             await informer.synced(seconds)
 

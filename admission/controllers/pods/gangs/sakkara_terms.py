@@ -8,23 +8,14 @@ ConfigMap sets no schedule timeout and names no gang group.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from admission.controllers.pods.gangs.gang import ExactGang, GangTerms
 from admission.integrations.pods.gang import PodGang, from_text
 from admission.integrations.pods.pod import QueuedPod
 from api.groups import PodGroup
 from api.names import GANG_MADE, GANG_TERMS, SAKKARA_GROUP
-from api.sakkara import GroupRead, SakkaraGroup
-
-
-@dataclass(frozen=True, slots=True)
-class DescribedGroup:
-    """The content of a ConfigMap; `name` and `uid` are the ConfigMap's."""
-
-    name: str
-    uid: str
-    read: GroupRead
+from api.sakkara import DescribedGroup, SakkaraGroup
 
 
 def as_described(

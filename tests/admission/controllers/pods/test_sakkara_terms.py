@@ -11,7 +11,7 @@ from admission.controllers.jobs.context import JobContext
 from admission.controllers.pods.actions import DeletePod, PodGroupPlan, StopPod
 from admission.controllers.pods.gang_plan import plan_gang
 from admission.controllers.pods.gangs.gang import GangTerms, terms_of
-from admission.controllers.pods.gangs.sakkara_terms import DescribedGroup, as_described
+from admission.controllers.pods.gangs.sakkara_terms import as_described
 from admission.controllers.state.actions import CreateWorkload, PatchWorkload
 from admission.integrations.pods.gang import PodGang
 from admission.integrations.pods.pod import PodMeta, QueuedPod
@@ -19,7 +19,7 @@ from admission.integrations.pods.podgroup import PodUnit
 from api import names
 from api.groups import PodGroup
 from api.meta import Condition
-from api.sakkara import read_group
+from api.sakkara import DescribedGroup, read_group
 from api.topology_request import PlacementConstraint
 from api.workloads import Workload
 

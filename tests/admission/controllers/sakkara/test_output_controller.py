@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from admission.controllers.pods.gangs.sakkara_groups import SakkaraGroups
 from admission.controllers.pods.pod_indexes import BY_GROUP, group_keys
+from admission.controllers.sakkara.groups import SakkaraGroups
 from admission.controllers.sakkara.output_controller import ResultController
 from admission.controllers.sakkara.output_members import read_member
 from admission.controllers.sakkara.output_paths import TreePaths

@@ -10,11 +10,10 @@ from typing import Any, Final
 
 from cachetools import LRUCache
 
-from admission.controllers.pods.gangs.sakkara_terms import DescribedGroup
 from admission.controllers.watch.caches import InformerView
 from api.kube.informers.store import Change
 from api.meta import object_key
-from api.sakkara import HIGHEST_PRIORITY, NAME, ConfigMap, group_name, read_group
+from api.sakkara import HIGHEST_PRIORITY, NAME, ConfigMap, DescribedGroup, group_name, read_group
 
 BY_GROUP: Final = "sakkara group"
 SYNC_TIMEOUT: Final = 120.0
