@@ -83,9 +83,9 @@ class LevelRule(LevelConstraint):
         return self.minimum is not None or self.maximum is not None or self.factor is not None
 
     @cached_property
-    def plain(self) -> bool:
-        """Reports whether the rule permits every share: it is soft, without range, factor and slices."""
-        return not self.hard and not self.bounded and self.slices == 1
+    def free(self) -> bool:
+        """Reports whether the rule permits every share: it is soft, without slices and limit."""
+        return not self.hard and not self.exact and self.limit is None and self.slices == 1
 
     def outside(self, share: int) -> int:
         """Returns the pods of a unit with this share that are outside the range, plus those beyond a multiple of the factor."""
@@ -151,9 +151,9 @@ class LevelRule(LevelConstraint):
         """Returns `gap` as a packed contribution to the figures."""
         return self.gap(used) << self.low
 
-    def unpacked(self, price: int) -> tuple[int, int, int]:
-        """Returns the three figures of the level from the sum of its prices, for one parent that has all pods."""
-        pairs = self.total * (self.total - 1) // 2
+    def unpacked(self, price: int, total: int) -> tuple[int, int, int]:
+        """Returns the three figures of the level from the sum of its prices, for one parent that has all of `total` pods."""
+        pairs = total * (total - 1) // 2
         if self.packs:
             price += pairs
         outside, rest = divmod(price, 1 << self.figure_bits)

@@ -1,90 +1,170 @@
-"""Kinds of domains: domains with the same capacity in the same arrangement, which have the same answer for every share.
+"""Kinds of domains: arrangements under the rules of a gang, which have the same answer for every share.
 
-A kind has a capacity and the set of shares that it can take under the hard constraints below, as the bits of an integer.
-Created by shaping.py; read by plans.py, split.py and fallback.py.
+What a kind can take and costs depends on its arrangement and the rules alone, so it is remembered between gangs. The rules are
+those of a gang of `scope` pods, a power of two: gangs of about the same size share their kinds. Created by shaping.py; read by
+plans.py, split.py and fallback.py.
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from functools import cached_property, lru_cache, reduce
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from functools import reduce
 from operator import or_
-from typing import Final
-
-import numpy as np
+from typing import Final, NamedTuple
 
 from admission.engine.model import LevelRule
-from admission.engine.topology.tree.level import Bools, Ints
-from admission.engine.topology.tree.tree import Tree
+from admission.engine.topology.shapes.arrangements import Arrangement, ArrangementBook, Arrangements
+from admission.engine.topology.shapes.share_sets import any_shares, even_shares, up_to
 
-_SMALL: Final = 1024
-"""The number of pods up to which shares are remembered: more would take much memory."""
+_LEAST_SCOPE: Final = 256
+_FIRST: Final = 16
+"""The first number of pods up to which the shares that a kind can take are computed; then twice as many."""
+LONGEST: Final = 60
+"""The number of bits of a level's figures up to which a table of them can be computed (plans.py)."""
+MOST_REMEMBERED: Final = 40_000
+"""The number of arrangements, kinds and costs that are remembered, which take about 300 bytes each."""
+MOST_RULES: Final = 64
+"""The number of rules under which they are remembered."""
 
+KindShare = tuple["DomainKind", int]
 Families = tuple[tuple["DomainKind", int], ...]
 """The kinds of the children, those with most capacity first, each with the number of such children."""
+
+ROOT: Final = -1
+"""The level of the whole tree."""
+
+
+class PlanFigures(NamedTuple):
+    """The least price of the plans for a share, and the states that were examined to find them."""
+
+    price: int
+    states: int
+
+
+class KnownCost(NamedTuple):
+    """The least cost below a domain for a share, the states that were examined at the level of its children, and what was read.
+
+    `plans` and `costs` have the kinds and shares whose plans and costs were read.
+    """
+
+    cost: int
+    states: int
+    plans: tuple[KindShare, ...]
+    costs: tuple[KindShare, ...]
 
 
 class DomainKind:
     """A class of equivalent domains of one level.
 
     `capacity` is the number of pods that fit, in addition to the `kept` pods that stay; a share includes these, so it is at
-    least `kept`. `rule` is the rule of the children's level (at the lowest level, of the level itself). `children` leaves out
-    children without capacity. `rank` orders kinds. `known` caches the cost below each share (split.py).
+    least `kept`. `rule` is the rule of the children's level (at the lowest level, of the level itself), and `shift` the bit at
+    which its figures begin in a cost. `units` is the number of children that can have pods; `lowest`: they are of the lowest
+    level. `whole`: the kind can take every share up to its capacity, including 0. `plans` and `costs` have what is known by
+    share (split.py).
     """
 
-    def __init__(
-        self, rank: int, level: int, capacity: int, kept: int, total: int, rule: LevelRule, children: Families = ()
-    ) -> None:
-        self.rank = rank
+    __slots__ = (
+        "_bits",
+        "_book",
+        "_children",
+        "_limit",
+        "_parts",
+        "arrangement",
+        "cap",
+        "capacity",
+        "costs",
+        "kept",
+        "level",
+        "lowest",
+        "plans",
+        "rule",
+        "shift",
+        "units",
+        "whole",
+    )
+
+    def __init__(self, book: KindBook, arrangement: Arrangement, level: int) -> None:
+        self._book = book
+        self.arrangement = arrangement
         self.level = level
-        self.capacity = capacity
-        self.kept = kept
-        self.cap = min(capacity + kept, total)
-        self.rule = rule
-        self.children = children
-        self.known: dict[int, int] = {}
+        self.capacity, self.kept = arrangement.capacity, arrangement.kept
+        self.cap = min(self.capacity + self.kept, book.scope)
+        below = min(level + 1, len(book.rules) - 1)
+        self.rule, self.shift = book.rules[below], book.shifts[below]
+        self.units = arrangement.units
+        self.lowest = level + 2 == len(book.rules)
+        self.whole = not self.kept and (not arrangement.children or book.free_below[below])
+        self.plans: dict[int, PlanFigures] = {}
+        self.costs: dict[int, KnownCost] = {}
+        self._children: Families | None = None
+        self._parts: dict[int, int] = {}
+        self._bits, self._limit = 0, -1
 
-    @cached_property
-    def units(self) -> int:
-        """The number of children that can have pods."""
-        return sum(many for _, many in self.children)
+    @property
+    def children(self) -> Families:
+        """The kinds of the children that can have pods, those with most capacity first."""
+        if self._children is None:
+            kind, level = self._book.kind, self.level + 1
+            self._children = tuple([(kind(child, level), many) for child, many in self.arrangement.children])
+        return self._children
 
-    @cached_property
-    def whole(self) -> bool:
-        """Whether the kind can take every share up to its capacity, including 0."""
-        return not self.kept and self.takes == (1 << (self.cap + 1)) - 1
+    def takes(self, most: int) -> int:
+        """Returns the shares up to `most` that the kind can take, as bits."""
+        if most > self._limit:
+            limit = min(self.cap, max(most, 2 * self._limit, _FIRST))
+            every = up_to(limit) - ((1 << min(self.kept, limit + 1)) - 1)
+            self._bits = every if self.whole or not self.units else self._shares(limit) & every
+            self._limit = self._book.scope if limit == self.cap else limit
+        return self._bits & up_to(most)
 
-    @cached_property
-    def takes(self) -> int:
-        """The shares that the kind can take, as bits."""
-        every = (1 << (self.cap + 1)) - (1 << self.kept)
-        if not self.children or (self.rule.plain and all(child.whole for child, _ in self.children)):
-            return every
-        if self.kept:
-            return (self._kept_evenly() if self.rule.even else self._any_shares()) & every
-        options = tuple((self.options(child), many) for child, many in self.children)
-        shares = _remembered if self.cap <= _SMALL else _shares
-        return shares(self.rule, self.cap, options) & every
+    def _shares(self, limit: int) -> int:
+        if self.kept and self.rule.even:
+            return self._kept_evenly(limit)
+        if self.rule.even:
+            return even_shares(
+                self.rule, limit, tuple([(self.options(child, limit), many) for child, many in self.children])
+            )
+        return any_shares(
+            limit, ((self.options(child, limit), many, bool(child.kept)) for child, many in self.children)
+        )
 
     def fits(self, share: int) -> bool:
         """Reports whether the kind can take the share."""
-        if self.children and self.rule.even:
-            return share == self.kept == 0 or (self.kept <= share <= self.cap and self.parts(share) > 0)
-        return bool(self.takes >> share & 1)
+        if share > self.cap or share < self.kept:
+            return False
+        if not share or self.whole or not self.units:
+            return True
+        if self.rule.even:
+            return self.parts(share) > 0
+        if not self.kept and any(self.may_have(child, share) for child, _ in self.children):
+            return True
+        return bool(self.takes(share) >> share & 1)
 
-    def options(self, child: DomainKind) -> int:
-        """Returns the shares above 0 that a child may have, as bits."""
-        return child.takes & self.rule.allowed
+    def options(self, child: DomainKind, most: int) -> int:
+        """Returns the shares above 0 and up to `most` that a child may have, as bits."""
+        return child.takes(most) & self.rule.allowed
 
     def may_have(self, child: DomainKind, share: int) -> bool:
         """Reports whether a child may have this share."""
         return bool(self.rule.allowed >> share & 1) and child.fits(share)
 
+    def know(self, share: int, cost: KnownCost) -> KnownCost:
+        """Remembers the cost of a share."""
+        self._book.costs += 1
+        self.costs[share] = cost
+        return cost
+
     # ---- hard: the used units differ by one step at most
 
     def parts(self, share: int) -> int:
         """Returns the number of units to which a hard constraint distributes the share; 0 if that is impossible."""
+        parts = self._parts.get(share)
+        if parts is None:
+            parts = self._parts[share] = self._units_for(share)
+        return parts
+
+    def _units_for(self, share: int) -> int:
         rule = self.rule
         if rule.packs:
             return int(any(self.may_have(child, share) for child in self._alone()))
@@ -127,156 +207,106 @@ class DomainKind:
             either += many * (some | more)
         return low, high, either
 
-    def _kept_evenly(self) -> int:
+    def _kept_evenly(self, limit: int) -> int:
         if self.rule.packs:
-            return reduce(or_, map(self.options, self._alone()), 1)
-        return sum(1 << share for share in range(self.kept, self.cap + 1) if self.parts(share))
-
-    # ---- soft: any shares that the children can take
-
-    def _any_shares(self) -> int:
-        shares, every = 1, (1 << (self.cap + 1)) - 1
-        for child, many in self.children:
-            shares = _more(shares, self.options(child), many, every, keeps=bool(child.kept))
-        return shares
+            return reduce(or_, (self.options(child, limit) for child in self._alone()), 1)
+        return sum(1 << share for share in range(self.kept, limit + 1) if self.parts(share))
 
 
-Options = tuple[tuple[int, int], ...]
-"""The shares above 0 that children of one kind may have, as bits, and the number of such children."""
+class KindBook:
+    """The kinds under the rules of a gang, given widest level first.
+
+    `shifts` is the bit at which each level's figures begin in a cost: above the stranded slots and all lower levels.
+    """
+
+    def __init__(self, rules: Sequence[LevelRule], most: int) -> None:
+        self.rules = rules
+        self.scope = rules[0].total
+        self.free_below = [all(rule.free for rule in self.rules[level:]) for level in range(len(rules))]
+        shift = 1 + (2 * most * self.scope).bit_length()
+        self.shifts: list[int] = []
+        for rule in reversed(self.rules):
+            self.shifts.insert(0, shift)
+            shift += rule.width
+        self.costs = 0
+        """The number of costs that the kinds know."""
+        self._kinds: dict[Arrangement, DomainKind] = {}
+
+    def kind(self, arrangement: Arrangement, level: int) -> DomainKind:
+        """Returns the kind of the domains of the level that have this arrangement."""
+        kind = self._kinds.get(arrangement)
+        if kind is None:
+            kind = self._kinds[arrangement] = DomainKind(self, arrangement, level)
+        return kind
+
+    @property
+    def size(self) -> int:
+        """How many kinds and costs it remembers."""
+        return len(self._kinds) + self.costs
 
 
-def _shares(rule: LevelRule, cap: int, options: Options) -> int:
-    """Returns the shares up to `cap` that children without kept pods can take together, as bits."""
-    if rule.even:
-        return _evenly(rule, cap, options)
-    shares, every = 1, (1 << (cap + 1)) - 1
-    for bits, many in options:
-        shares = _more(shares, bits, many, every, keeps=False)
-    return shares
+class KindMemory:
+    """The books of arrangements and kinds. What it remembers is bounded; it begins anew when it is full."""
+
+    def __init__(self) -> None:
+        self._arrangements = ArrangementBook()
+        self._books: dict[tuple[tuple[LevelRule, ...], int], KindBook] = {}
+
+    def arrangements(self) -> ArrangementBook:
+        """Returns the book of arrangements for one placement, in which all its arrangements must be."""
+        if self.size > MOST_REMEMBERED or self.rules > MOST_RULES:
+            self._arrangements, self._books = ArrangementBook(), {}
+        return self._arrangements
+
+    @property
+    def size(self) -> int:
+        """How many arrangements, kinds and costs it remembers."""
+        return len(self._arrangements.all) + sum(book.size for book in self._books.values())
+
+    @property
+    def rules(self) -> int:
+        """Under how many rules it remembers them."""
+        return len(self._books)
+
+    def book(self, rules: Sequence[LevelRule], most: int) -> KindBook:
+        """Returns the book of kinds under these rules, if no lowest domain can have more than `most` pods."""
+        key = _scoped(rules), 1 << most.bit_length()
+        book = self._books.get(key)
+        if book is None:
+            book = self._books[key] = KindBook(*key)
+        return book
 
 
-_remembered = lru_cache(maxsize=1024)(_shares)
-"""Most domains are as they were when the gang before was placed, and `_shares` depends on its arguments alone."""
-
-
-def _evenly(rule: LevelRule, cap: int, options: Options) -> int:
-    shares = 1
-    if rule.packs:
-        return reduce(or_, (bits for bits, _ in options), shares)
-    steps = cap // rule.step
-    some, more, both = _all_takers(rule, steps, options)
-    units = range(1, (steps // rule.partitions if rule.partitions else steps) + 1)
-    for small in units:
-        low, high, either = some[small], more[small], both[small]
-        top = min(either, steps // small)
-        for parts in range(1, top + 1) if rule.partitions is None else (rule.partitions,):
-            least, most = max(0, parts - low), min(parts, high)
-            if parts <= top and least <= most:
-                shares |= _strided(most - least + 1, rule.step) << (parts * small + least) * rule.step
-    return shares
-
-
-def _all_takers(rule: LevelRule, steps: int, options: Options) -> tuple[list[int], list[int], list[int]]:
-    """Returns three lists: for each number of steps, how many children can have it, one more, and either (`_takers`)."""
-    low, either = np.zeros(steps + 2, dtype=np.int64), np.zeros(steps + 2, dtype=np.int64)
-    for bits, many in options:
-        can = _flags(bits, (steps + 2) * rule.step)[:: rule.step]
-        low += many * can
-        either[:-1] += many * (can[:-1] | can[1:])
-    return low.tolist(), [*low[1:].tolist(), 0], either.tolist()
-
-
-def _more(shares: int, options: int, many: int, every: int, *, keeps: bool) -> int:
-    """Returns the sums of `shares` and what so many further children can have; each of them has pods if it `keeps` some."""
-    for _ in range(many):
-        more = (summed(shares, options) | (0 if keeps else shares)) & every
-        if more == shares:
-            break
-        shares = more
-    return shares
-
-
-def _flags(bits: int, size: int) -> Bools:
-    """Returns the lowest `size` bits as an array."""
-    raw = np.frombuffer((bits & ((1 << size) - 1)).to_bytes(-(-size // 8), "little"), dtype=np.uint8)
-    return np.unpackbits(raw, bitorder="little", count=size).astype(np.bool_)
-
-
-def _strided(many: int, step: int) -> int:
-    """Returns an integer with `many` one-bits, `step` bits apart."""
-    return (1 << many) - 1 if step == 1 else sum(1 << at * step for at in range(many))
-
-
-def runs(bits: int) -> Iterator[tuple[int, int]]:
-    """Yields (position, length) of each run of one-bits, ascending."""
-    at = 0
-    while bits:
-        zeros = (bits & -bits).bit_length() - 1
-        at, bits = at + zeros, bits >> zeros
-        ones = (~bits & (bits + 1)).bit_length() - 1
-        yield at, ones
-        at, bits = at + ones, bits >> ones
-
-
-def summed(first: int, second: int) -> int:
-    """Returns the set of sums of a number in `first` and a number in `second`; all sets are bits of an integer."""
-    sums = 0
-    for start, length in runs(second):
-        stretch, done = first << start, 1
-        while done < length:
-            step = min(done, length - done)
-            stretch |= stretch << step
-            done += step
-        sums |= stretch
-    return sums
+def _scoped(rules: Sequence[LevelRule]) -> tuple[LevelRule, ...]:
+    """Returns the rules of the smallest scope that has enough pods, of the gang itself if figures would become too long."""
+    scope = max(_LEAST_SCOPE, 1 << (rules[0].total - 1).bit_length())
+    scoped = tuple([replace(rule, total=scope) for rule in rules])
+    return scoped if all(rule.width <= LONGEST for rule in scoped) else tuple(rules)
 
 
 class DomainKinds:
-    """The kind of every domain with capacity, by level and slot. The ranks of kinds do not depend on the order of slots."""
+    """The kind of every domain of a tree that can have pods; `root` is that of the whole tree.
 
-    def __init__(
-        self,
-        tree: Tree,
-        capacities: Ints,
-        rules: Sequence[LevelRule],
-        total: int,
-        kept: Mapping[int, int] | None = None,
-    ) -> None:
-        self._rules = rules
-        self._total = total
-        self._all: list[DomainKind] = []
-        last, held = len(rules) - 1, kept or {}
-        leaves = {
-            slot: (capacity, held.get(slot, 0))
-            for slot, capacity in enumerate(capacities.tolist())
-            if capacity > 0 or slot in held
-        }
-        self.most = max(map(sum, leaves.values()), default=0)
-        made = {
-            both: self._new(DomainKind(len(self._all), last, *both, total, rules[-1]))
-            for both in sorted(set(leaves.values()))
-        }
-        self.levels: list[dict[int, DomainKind]] = [{slot: made[both] for slot, both in leaves.items()}]
-        for level in range(last - 1, -1, -1):
-            parents = tree.levels[level + 1].parent.tolist()
-            families: dict[int, list[int]] = {}
-            for slot, kind in self.levels[0].items():
-                families.setdefault(parents[slot], []).append(kind.rank)
-            self.levels.insert(0, self._inner(level, families))
-        self.root = self._inner(-1, {0: [kind.rank for kind in self.levels[0].values()]})[0]
+    `rules` are the gang's, for the scope of the kinds.
+    """
 
-    def _inner(self, level: int, families: dict[int, list[int]]) -> dict[int, DomainKind]:
-        keys = {slot: tuple(sorted(ranks)) for slot, ranks in families.items()}
-        made = {ranks: self._new(self._kind(level, ranks)) for ranks in sorted(set(keys.values()))}
-        return {slot: made[ranks] for slot, ranks in keys.items()}
+    def __init__(self, book: KindBook, arrangements: Arrangements) -> None:
+        self._book = book
+        self._arrangements = arrangements
+        self.rules = book.rules
+        self.root = book.kind(arrangements.root, ROOT)
 
-    def _kind(self, level: int, ranks: tuple[int, ...]) -> DomainKind:
-        some = [(self._all[rank], many) for rank, many in Counter(ranks).items()]
-        children = tuple(sorted(some, key=lambda child: (-child[0].capacity, child[0].rank)))
-        capacity = sum(kind.capacity * many for kind, many in children)
-        kept = sum(kind.kept * many for kind, many in children)
-        return DomainKind(len(self._all), level, capacity, kept, self._total, self._rules[level + 1], children)
+    def among(self, level: int, slots: Iterable[int]) -> dict[int, DomainKind]:
+        """Returns the kinds of those of these domains of the level that can have pods, by slot; the root is slot 0."""
+        if level == ROOT:
+            return {0: self.root}
+        kind = self._book.kind
+        return {slot: kind(arrangement, level) for slot, arrangement in self._arrangements.among(level, slots)}
 
-    def _new(self, kind: DomainKind) -> DomainKind:
-        self._all.append(kind)
-        return kind
+    def of(self, level: int) -> Iterator[tuple[int, DomainKind]]:
+        """Yields the slots of the level's domains that can have pods, each with its kind; the root is slot 0."""
+        if level == ROOT:
+            yield 0, self.root
+            return
+        for slot, arrangement in self._arrangements.of(level):
+            yield slot, self._book.kind(arrangement, level)

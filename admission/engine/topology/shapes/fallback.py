@@ -9,24 +9,26 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from admission.engine.model import LevelRule
-from admission.engine.topology.shapes.domain_kinds import DomainKind, summed
+from admission.engine.topology.shapes.domain_kinds import DomainKind
 from admission.engine.topology.shapes.plans import even
+from admission.engine.topology.shapes.share_sets import summed
 
 
-def greedy_shares(kind: DomainKind, order: Sequence[DomainKind], share: int) -> list[int]:
-    """Returns a share for each child in this order. The kind must be able to take `share`."""
+def greedy_shares(kind: DomainKind, order: Sequence[DomainKind], share: int, total: int) -> list[int]:
+    """Returns a share for each child in this order. The kind must be able to take `share` of the `total` pods."""
     rule = kind.rule
     if rule.even:
         return _even(kind, order, share)
-    places, units = _sequence(kind, rule, order, share)
+    caps = [min(child.cap, total) for child in order]
+    places, units = _sequence(rule, caps, share)
     for mask in (rule.shares_without_violation, rule.allowed):
-        options = [kind.options(order[place]) & mask | (not order[place].kept) for place in places]
+        options = [kind.options(order[place], share) & mask | (not order[place].kept) for place in places]
         ahead = _ahead(options, share)
         if ahead[0] >> share & 1:
             break
     shares, left = [0] * len(order), share
     for at, place in enumerate(places):
-        wanted = order[place].cap if rule.packs else (left // (units - at) if at < units else 0)
+        wanted = caps[place] if rule.packs else (left // (units - at) if at < units else 0)
         shares[place] = _nearest(min(wanted, left), left, options[at], ahead[at + 1])
         left -= shares[place]
     return shares
@@ -63,13 +65,13 @@ def _distribute(
             counts[size] -= 1
 
 
-def _sequence(kind: DomainKind, rule: LevelRule, order: Sequence[DomainKind], share: int) -> tuple[list[int], int]:
+def _sequence(rule: LevelRule, caps: Sequence[int], share: int) -> tuple[list[int], int]:
     """Returns the order in which children get shares, and the number of leading children that have a target share.
 
     These are the children with most capacity; to spread, the smallest of them come first.
     """
-    places = [place for place in range(len(order)) if order[place].cap]
-    places.sort(key=lambda place: (-order[place].cap, place))
+    places = [place for place, cap in enumerate(caps) if cap]
+    places.sort(key=lambda place: (-caps[place], place))
     if rule.packs:
         return places, len(places)
     units = min(share, len(places), rule.partitions or share)

@@ -20,12 +20,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
 from admission.engine.model import LevelRule
 from admission.engine.topology.budget import BudgetSpent
-from admission.engine.topology.shapes.domain_kinds import DomainKind, runs
+from admission.engine.topology.shapes.domain_kinds import LONGEST, DomainKind
+from admission.engine.topology.shapes.share_sets import runs
 from admission.engine.topology.tree.level import Ints
 
 NEVER = 1 << 61
@@ -50,8 +52,7 @@ class StateBudget:
             raise BudgetSpent
 
 
-@dataclass(frozen=True, slots=True)
-class SharePlan:
+class SharePlan(NamedTuple):
     """The possible shares of each kind of child (`options`), largest first; 0 means that the child may stay empty.
 
     `price` has the figures of the level, packed by the LevelRule. `parts` is the number of units to use; None if the price
@@ -75,7 +76,7 @@ def plans(kind: DomainKind, share: int, budget: StateBudget) -> list[SharePlan]:
     smooth = _smooth(kind, rule, share)
     if smooth is not None:
         return [smooth]
-    if rule.width > 60:
+    if rule.width > LONGEST:
         raise BudgetSpent
     return (
         list(_parted(kind, rule, share, budget)) if rule.partitions is not None else [_table(kind, rule, share, budget)]
@@ -114,8 +115,7 @@ def _price(rule: LevelRule, counts: Mapping[int, int]) -> int:
 # ---- smooth
 
 
-@dataclass(frozen=True, slots=True)
-class _Able:
+class _Able(NamedTuple):
     """Children of one kind that can have a share without pods outside range and factor.
 
     `most` is the largest such share in steps, `many` the number of children, `sizes` the set of such shares as bits.
@@ -132,9 +132,11 @@ def _smooth(kind: DomainKind, rule: LevelRule, share: int) -> SharePlan | None:
     steps, rest = divmod(share, step)
     if rest or kind.kept:
         return None
-    some = ((child, many, kind.options(child) & rule.shares_without_violation) for child, many in kind.children)
+    if rule.packs and (alone := _alone(kind, rule, share)) is not None:
+        return alone
+    some = ((child, many, kind.options(child, share) & rule.shares_without_violation) for child, many in kind.children)
     able = [_Able((sizes.bit_length() - 1) // step, many, child, sizes) for child, many, sizes in some if sizes]
-    able.sort(key=lambda option: (-option.most, option.child.rank))
+    able.sort(key=lambda option: -option.most)
     if sum(one.most * one.many for one in able) < steps:
         return None
     counts = _packed(able, steps)
@@ -152,6 +154,17 @@ def _smooth(kind: DomainKind, rule: LevelRule, share: int) -> SharePlan | None:
             return None
     parts_requested = sum(counts.values()) if rule.partitions is not None else None
     return SharePlan(_price(rule, sized), parts_requested, _tight(able, sized, step), sized)
+
+
+def _alone(kind: DomainKind, rule: LevelRule, share: int) -> SharePlan | None:
+    """Returns the plan to give one child all pods, if one can have them without pods outside range and factor."""
+    if not rule.shares_without_violation >> share & 1:
+        return None
+    able = [(child, many) for child, many in kind.children if kind.may_have(child, share)]
+    if not able:
+        return None
+    sizes = (share,) if len(able) == 1 and able[0][1] == 1 else (share, 0)
+    return SharePlan(rule.price(share), None, {child: sizes for child, _ in able}, {share: 1})
 
 
 def _packed(able: Sequence[_Able], steps: int) -> Counter[int]:
@@ -225,7 +238,7 @@ class _ShareChoice:
 
 def _choices(kind: DomainKind, rule: LevelRule, share: int) -> Iterator[_ShareChoice]:
     for child, many in kind.children:
-        sizes = [size for at, length in runs(kind.options(child)) for size in range(at, at + length) if size <= share]
+        sizes = [size for at, length in runs(kind.options(child, share)) for size in range(at, at + length)]
         if sizes:
             prices = [rule.price(size) for size in sizes]
             arrays = (np.array(sizes, dtype=np.int64), np.array(prices, dtype=np.int64))

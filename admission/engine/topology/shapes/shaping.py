@@ -43,7 +43,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -53,15 +53,17 @@ from admission.engine.topology.budget import BudgetSpent
 from admission.engine.topology.compatible.tree_search import Found, NoDomains, NoFit, Solved
 from admission.engine.topology.constraints import ResolvedLayer, ResolvedRequest
 from admission.engine.topology.count import Numbers
-from admission.engine.topology.shapes.domain_kinds import DomainKind, DomainKinds
+from admission.engine.topology.shapes.arrangements import Arrangements
+from admission.engine.topology.shapes.domain_kinds import ROOT, DomainKind, DomainKinds, KindMemory
 from admission.engine.topology.shapes.fallback import greedy_shares
 from admission.engine.topology.shapes.plans import StateBudget
 from admission.engine.topology.shapes.split import Splitter
 from admission.engine.topology.tree.tree import Tree
 
-ROOT = -1
 SMALL = 2048
 """The largest number of pods for which a failure message computes how many would have fitted."""
+REMEMBERED: Final = KindMemory()
+"""Arrangements and kinds of all trees, with the costs that gangs before this one had to compute."""
 
 
 def solve(tree: Tree, resolved: ResolvedRequest, numbers: Sequence[Numbers], budget: int) -> Solved:
@@ -79,23 +81,22 @@ def solve(tree: Tree, resolved: ResolvedRequest, numbers: Sequence[Numbers], bud
     if total == 0:
         none = np.zeros(0, dtype=np.int64)
         return Solved(Found(none, none, none), Certificate(Proof.OPTIMAL))
-    kinds = _kinds(tree, resolved, numbers, rules)
+    kept = {tree.levels[-1].slots[path]: pods for path, pods in resolved.kept.items()}
+    arrangements = Arrangements(REMEMBERED.arrangements(), tree, numbers[-1].pod, kept)
+    kinds = _kinds(arrangements, rules)
     for level in _bounds(resolved):
         places = _able(kinds, rules, level, total)
         if places:
-            for bounded in _bounded(tree, resolved, numbers, rules, level):
-                bounded_kinds = _kinds(tree, resolved, numbers, bounded)
+            for bounded in _bounded(resolved, arrangements, rules, level):
+                bounded_kinds = _kinds(arrangements, bounded)
                 if inside := _able(bounded_kinds, bounded, level, total):
                     return _Shaper(tree, resolved, bounded, bounded_kinds, budget).place(level, inside)
             return _Shaper(tree, resolved, rules, kinds, budget).place(level, places)
-    return _never(_no_fit(tree, resolved, numbers, kinds, rules))
+    return _never(_no_fit(tree, resolved, numbers, arrangements, rules))
 
 
-def _kinds(
-    tree: Tree, resolved: ResolvedRequest, numbers: Sequence[Numbers], rules: Sequence[LevelRule]
-) -> DomainKinds:
-    kept = {tree.levels[-1].slots[path]: pods for path, pods in resolved.kept.items()}
-    return DomainKinds(tree, numbers[-1].pod, rules, rules[0].total, kept)
+def _kinds(arrangements: Arrangements, rules: Sequence[LevelRule]) -> DomainKinds:
+    return DomainKinds(REMEMBERED.book(rules, arrangements.most), arrangements)
 
 
 def _never(outcome: NoFit | NoDomains) -> Solved:
@@ -117,7 +118,7 @@ def _rules_of(
 
 
 def _bounded(
-    tree: Tree, resolved: ResolvedRequest, numbers: Sequence[Numbers], rules: Sequence[LevelRule], bound: int
+    resolved: ResolvedRequest, arrangements: Arrangements, rules: Sequence[LevelRule], bound: int
 ) -> Iterator[tuple[LevelRule, ...]]:
     """Yields the rules under which the first constraint below the level `bound` is kept exactly, then those under which it
     is exceeded least; none if no level without a constraint is between, or it has neither range nor factor, or it is hard.
@@ -131,7 +132,7 @@ def _bounded(
 
     def fits(limit: int) -> bool:
         some = with_rule(limit=limit)
-        return bool(_able(_kinds(tree, resolved, numbers, some), some, bound, rules[0].total))
+        return bool(_able(_kinds(arrangements, some), some, bound, rules[0].total))
 
     yield with_rule(exact=True)
     low, total = rules[first].maximum, rules[0].total
@@ -159,9 +160,14 @@ def _able(kinds: DomainKinds, rules: Sequence[LevelRule], level: int, total: int
     """Returns the domains of the level that can hold all pods under the hard constraints, by slot; the root is slot 0."""
     if not all(rule.alone() for rule in rules[: level + 1]):
         return {}
-    some = kinds.levels[level] if level > ROOT else {0: kinds.root}
-    fits = {kind: kind.kept == kinds.root.kept and kind.fits(total) for kind in dict.fromkeys(some.values())}
-    return {slot: kind for slot, kind in some.items() if fits[kind]}
+    fits: dict[DomainKind, bool] = {}
+    able = {}
+    for slot, kind in kinds.of(level):
+        if kind not in fits:
+            fits[kind] = kind.kept == kinds.root.kept and kind.fits(total)
+        if fits[kind]:
+            able[slot] = kind
+    return able
 
 
 @dataclass(frozen=True)
@@ -177,7 +183,7 @@ class _Shaper:
     def place(self, level: int, places: Mapping[int, DomainKind]) -> Solved:
         """Returns the best placement inside one of the domains `places` (by slot of the level)."""
         budget = StateBudget(self.budget)
-        splitter = Splitter(self._shifts(), budget)
+        splitter = Splitter(budget)
         bound = self._above(level)
         total = self.rules[0].total
         tightest = sorted(places, key=lambda slot: (places[slot].capacity, self._label(level, slot)))
@@ -185,7 +191,7 @@ class _Shaper:
             tops = {kind: splitter.top(kind, total) for kind in dict.fromkeys(places.values())}
             least = min(tops.values())
             if level + 1 < len(self.rules):
-                bound += self.rules[level + 1].unpacked(least)
+                bound += self.kinds.rules[level + 1].unpacked(least, total)
             costs = {kind: splitter.cost(kind, total) for kind, top in tops.items() if top == least}
             slot = min((slot for slot in tightest if places[slot] in costs), key=lambda slot: costs[places[slot]])
             pods = self._distribute(level, slot, splitter)
@@ -199,48 +205,41 @@ class _Shaper:
         certificate = Certificate(
             proof, cost, bound if proof is Proof.FEASIBLE else cost, budget.spent, Proven.CONSTRAINTS, lowest
         )
-        return Solved(self._found({slot: share - self._kept(slot) for slot, share in pods.items()}), certificate)
+        return Solved(self._found(pods), certificate)
 
     def _label(self, level: int, slot: int) -> int:
         return int(self.tree.levels[level].label[slot]) if level > ROOT else 0
-
-    def _shifts(self) -> list[int]:
-        """Returns the bit at which each level's figures begin in a cost: above the stranded slots and all lower levels."""
-        shift = 1 + (2 * self.kinds.most * self.rules[0].total).bit_length()
-        shifts = []
-        for rule in reversed(self.rules):
-            shifts.append(shift)
-            shift += rule.width
-        return shifts[::-1]
 
     def _distribute(self, level: int, slot: int, splitter: Splitter | None) -> dict[int, int]:
         """Returns the pods by slot of the lowest level. Without a splitter the fallback chooses the shares."""
         pods = {slot: self.rules[0].total}
         while level + 1 < len(self.rules):
             below: dict[int, int] = {}
-            for parent, share in pods.items():
-                below.update(self._below(level, parent, share, splitter))
+            for parent, kind in self.kinds.among(level, pods).items():
+                below.update(self._below(level, parent, kind, pods[parent], splitter))
             level, pods = level + 1, below
         return pods
 
-    def _below(self, level: int, parent: int, share: int, splitter: Splitter | None) -> dict[int, int]:
-        some = self.kinds.levels[level + 1]
+    def _below(
+        self, level: int, parent: int, kind: DomainKind, share: int, splitter: Splitter | None
+    ) -> dict[int, int]:
         domains = self.tree.levels[level + 1]
         slots = domains.ids().tolist() if level == ROOT else self.tree.levels[level].children[parent]
-        order = domains.in_order(slot for slot in slots if slot in some)
-        kind = self.kinds.levels[level][parent] if level > ROOT else self.kinds.root
+        some = self.kinds.among(level + 1, slots)
+        order = domains.in_order(some)
         children = [some[slot] for slot in order]
-        shares = greedy_shares(kind, children, share) if splitter is None else splitter.shares(kind, children, share)
+        if splitter is None:
+            shares = greedy_shares(kind, children, share, self.rules[0].total)
+        else:
+            shares = splitter.shares(kind, children, share)
         return {slot: part for slot, part in zip(order, shares, strict=True) if part}
 
     def _found(self, pods: Mapping[int, int]) -> Found:
-        some = [slot for slot, share in pods.items() if share]
-        ids = np.array(self.tree.levels[-1].in_order(some), dtype=np.int64)
-        counts = np.array([pods[slot] for slot in ids.tolist()], dtype=np.int64)
+        kinds = self.kinds.among(len(self.rules) - 1, pods)
+        added = {slot: share - kinds[slot].kept for slot, share in pods.items()}
+        ids = np.array(self.tree.levels[-1].in_order(slot for slot, share in added.items() if share), dtype=np.int64)
+        counts = np.array([added[slot] for slot in ids.tolist()], dtype=np.int64)
         return Found(ids, counts, np.zeros_like(ids))
-
-    def _kept(self, slot: int) -> int:
-        return self.kinds.levels[-1][slot].kept
 
     # ---- figures
 
@@ -250,8 +249,8 @@ class _Shaper:
 
     def _figures(self, pods: Mapping[int, int]) -> tuple[int, ...]:
         """Returns all figures of a placement, computed from its pods by lowest-level slot."""
-        leaves = self.kinds.levels[-1]
-        stranded = sum(leaves[slot].capacity + leaves[slot].kept for slot in pods) - self.rules[0].total
+        lowest = self.kinds.among(len(self.rules) - 1, pods).values()
+        stranded = sum(kind.capacity + kind.kept for kind in lowest) - self.rules[0].total
         figures: list[int] = [stranded]
         for level in range(len(self.rules) - 1, -1, -1):
             parents = self.tree.levels[level].parent
@@ -270,7 +269,11 @@ class _Shaper:
 
 
 def _no_fit(
-    tree: Tree, resolved: ResolvedRequest, numbers: Sequence[Numbers], kinds: DomainKinds, rules: Sequence[LevelRule]
+    tree: Tree,
+    resolved: ResolvedRequest,
+    numbers: Sequence[Numbers],
+    arrangements: Arrangements,
+    rules: Sequence[LevelRule],
 ) -> NoFit:
     """Returns the failure: the capacity is too small, or a hard constraint prevents a placement."""
     at = resolved.level if resolved.required else 0
@@ -278,29 +281,31 @@ def _no_fit(
     capacity = int(offers.max() if resolved.required else offers.sum())
     if capacity < resolved.need or not any(rule.hard for rule in rules):
         return NoFit(at, min(capacity, resolved.need), resolved.need)
-    most = _most(kinds, at if resolved.required else ROOT) - kinds.root.kept if rules[0].total <= SMALL else 0
+    most = 0
+    if rules[0].total <= SMALL:
+        kinds = _kinds(arrangements, rules)
+        most = _most(kinds, at if resolved.required else ROOT, rules[0].total) - kinds.root.kept
     fit = min(max(0, most // resolved.slice_size), resolved.need - 1)
-    return NoFit(at, fit, resolved.need, _reason(tree, resolved, numbers, rules))
+    return NoFit(at, fit, resolved.need, _reason(tree, resolved, arrangements, rules))
 
 
-def _most(kinds: DomainKinds, level: int) -> int:
-    """Returns the largest number of pods that one domain of the level can hold under the hard constraints."""
-    some = set(kinds.levels[level].values()) if level > ROOT else {kinds.root}
-    return max((kind.takes.bit_length() - 1 for kind in some), default=0)
+def _most(kinds: DomainKinds, level: int, total: int) -> int:
+    """Returns the largest number of pods, up to `total`, that one domain of the level can hold under the hard constraints."""
+    return max((kind.takes(total).bit_length() - 1 for kind in {kind for _, kind in kinds.of(level)}), default=0)
 
 
-def _reason(tree: Tree, resolved: ResolvedRequest, numbers: Sequence[Numbers], rules: Sequence[LevelRule]) -> str:
+def _reason(tree: Tree, resolved: ResolvedRequest, arrangements: Arrangements, rules: Sequence[LevelRule]) -> str:
     """Returns the text that names each hard constraint without which the pods would fit; all of them if there is none."""
     hard = [level for level, rule in enumerate(rules) if rule.hard]
-    guilty = [level for level in hard if _fits_without(tree, resolved, numbers, rules, level)] or hard
+    guilty = [level for level in hard if _fits_without(resolved, arrangements, rules, level)] or hard
     text = [f"{rules[level].text()} at level {tree.shape.levels[level]}" for level in guilty]
     return f"no placement meets the hard placement constraint {' and '.join(text)}"
 
 
 def _fits_without(
-    tree: Tree, resolved: ResolvedRequest, numbers: Sequence[Numbers], rules: Sequence[LevelRule], level: int
+    resolved: ResolvedRequest, arrangements: Arrangements, rules: Sequence[LevelRule], level: int
 ) -> bool:
     total = rules[0].total
     relaxed = [replace(rule, hard=rule.hard and at != level) for at, rule in enumerate(rules)]
-    kinds = _kinds(tree, resolved, numbers, relaxed)
+    kinds = _kinds(arrangements, relaxed)
     return any(_able(kinds, relaxed, bound, total) for bound in _bounds(resolved))

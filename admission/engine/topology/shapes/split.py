@@ -4,91 +4,162 @@ The cost includes all levels below; ties break by name. A cost is the figures of
 the highest bits, so that costs of siblings add up and compare like the figures. If each child has one or two possible shares
 and all pairs differ by the same number of pods, the cheapest increases are taken (an exchange argument); otherwise dynamic
 programming runs over the states (pods left, units left), child by child.
+
+Costs are remembered with their kind. A gang's states include those of each remembered cost that it reads, so that its answer
+does not depend on the gangs before it, even if the budget is spent.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field
 
-from admission.engine.topology.shapes.domain_kinds import DomainKind
+from admission.engine.topology.shapes.domain_kinds import DomainKind, KindShare, KnownCost, PlanFigures
 from admission.engine.topology.shapes.plans import SharePlan, StateBudget, plans
 
 Costs = Mapping[DomainKind, Mapping[int, int]]
 
 
-class Splitter:
-    """Computes and caches the costs of kinds. `shifts` is the bit at which each level's figures begin in a cost."""
+@dataclass(slots=True)
+class _Reads:
+    """What a cost depends on: plans that needed states, and costs; and the states of its own level."""
 
-    def __init__(self, shifts: Sequence[int], budget: StateBudget) -> None:
-        self._shifts = shifts
+    states: int = 0
+    plans: list[KindShare] = field(default_factory=list)
+    costs: list[KindShare] = field(default_factory=list)
+
+    def plan(self, kind: DomainKind, share: int) -> None:
+        """Notes that the plans were read."""
+        if kind.plans[share].states:
+            self.plans.append((kind, share))
+
+
+class Splitter:
+    """Finds the best shares of one gang, whose states count towards `budget`."""
+
+    def __init__(self, budget: StateBudget) -> None:
         self._budget = budget
-        self._plans: dict[tuple[int, int], list[SharePlan]] = {}
+        self._plans: dict[KindShare, list[SharePlan]] = {}
+        self._planned: set[KindShare] = set()
+        self._counted: set[KindShare] = set()
 
     def plans(self, kind: DomainKind, share: int) -> list[SharePlan]:
         """Returns the plans for a share that the kind can take. Raises BudgetSpent."""
-        share_plans = self._plans.get((kind.rank, share))
+        both = kind, share
+        share_plans = self._plans.get(both)
         if share_plans is None:
-            share_plans = self._plans[kind.rank, share] = plans(kind, share, self._budget)
+            known = kind.plans.get(share)
+            if known is not None:
+                self._count_plans(both, known)
+                share_plans = plans(kind, share, StateBudget(known.states))
+            else:
+                before = self._budget.spent
+                share_plans = plans(kind, share, self._budget)
+                kind.plans[share] = PlanFigures(min([plan.price for plan in share_plans]), self._budget.spent - before)
+                self._planned.add(both)
+            self._plans[both] = share_plans
         return share_plans
 
     def top(self, kind: DomainKind, share: int) -> int:
         """Returns the least figures of the children's level alone, packed by its rule. Raises BudgetSpent."""
-        return 0 if not kind.children else min(plan.price for plan in self.plans(kind, share))
+        if not kind.units:
+            return 0
+        known = kind.plans.get(share)
+        if known is None:
+            self.plans(kind, share)
+            return kind.plans[share].price
+        if known.states:
+            self._count_plans((kind, share), known)
+        return known.price
 
     def cost(self, kind: DomainKind, share: int) -> int:
         """Returns the least cost of all levels below, for a share that the kind can take. Raises BudgetSpent."""
-        if not kind.children:
+        if not kind.units:
             return kind.capacity + kind.kept - share
-        known = kind.known.get(share)
+        known = kind.costs.get(share)
         if known is None:
             order = [child for child, many in kind.children for _ in range(many)]
-            known = kind.known[share] = min(self._ways(kind, order, share))[0]
-        return known
+            reads = _Reads()
+            cost = min([cost for cost, _ in self._ways(kind, order, share, reads)])
+            known = kind.know(share, KnownCost(cost, reads.states, tuple(reads.plans), tuple(reads.costs)))
+            self._counted.add((kind, share))
+        else:
+            self._count(kind, share, known)
+        return known.cost
 
     def shares(self, kind: DomainKind, order: Sequence[DomainKind], share: int) -> list[int]:
         """Returns the share of each child in this order. In a tie the first children get most pods. Raises BudgetSpent."""
-        parts = min(self._ways(kind, order, share))[1]
-        return [-part for part in parts]
+        ways = self._ways(kind, order, share, _Reads())
+        return ways[0][1] if len(ways) == 1 else min(ways, key=lambda way: (way[0], [-part for part in way[1]]))[1]
 
-    def _ways(self, kind: DomainKind, order: Sequence[DomainKind], share: int) -> list[tuple[int, list[int]]]:
-        rule = kind.rule
-        shift = self._shifts[kind.level + 1]
+    def _count_plans(self, both: KindShare, known: PlanFigures) -> None:
+        """Counts the states that were examined to find plans, once a gang."""
+        if known.states and both not in self._planned:
+            self._planned.add(both)
+            self._budget.spend(known.states)
+
+    def _count(self, kind: DomainKind, share: int, known: KnownCost) -> None:
+        """Counts the states that were examined to find a cost and all that it depends on, once a gang."""
+        both = kind, share
+        if both in self._counted:
+            return
+        self._counted.add(both)
+        self._budget.spend(known.states)
+        for child, part in known.plans:
+            self._count_plans((child, part), child.plans[part])
+        for child, part in known.costs:
+            self._count(child, part, child.costs[part])
+
+    def _ways(
+        self, kind: DomainKind, order: Sequence[DomainKind], share: int, reads: _Reads
+    ) -> list[tuple[int, list[int]]]:
+        """Returns the least cost of each plan and shares with that cost, by the order of the children."""
+        rule, shift = kind.rule, kind.shift
+        price, cost_of = rule.price, self.cost
+        share_plans = self.plans(kind, share)
+        reads.plan(kind, share)
         ways = []
-        for plan in self.plans(kind, share):
-            plan = self._narrowed(kind, plan)
+        for plan in share_plans:
+            if not kind.lowest:
+                plan = self._narrowed(kind, plan, reads)
+                reads.costs += [(child, size) for child, sizes in plan.options.items() for size in sizes if size]
             costs = {
-                child: {size: ((rule.price(size) << shift) + self.cost(child, size)) if size else 0 for size in sizes}
+                child: {size: (price(size) << shift) + cost_of(child, size) if size else 0 for size in sizes}
                 for child, sizes in plan.options.items()
             }
             extra = rule.missing(plan.parts) << shift if plan.parts is not None else 0
+            before = self._budget.spent
             cost, shares = self._way(plan, order, costs, share)
-            ways.append((cost + extra, [-part for part in shares]))
+            reads.states += self._budget.spent - before
+            ways.append((cost + extra, shares))
         return ways
 
-    def _narrowed(self, kind: DomainKind, plan: SharePlan) -> SharePlan:
+    def _narrowed(self, kind: DomainKind, plan: SharePlan, reads: _Reads) -> SharePlan:
         """If all used children get the same share, keeps only the children whose own level has the best figures for it."""
         if plan.counts is None or len(plan.counts) > 1 or any(0 not in sizes for sizes in plan.options.values()):
             return plan
         [(size, many)] = plan.counts.items()
         tops = {child: self.top(child, size) for child in plan.options}
+        for child in tops:
+            reads.plan(child, size)
         last, left = 0, many
-        for child, some in sorted(kind.children, key=lambda pair: tops.get(pair[0], 0)):
-            if child in tops and left > 0:
-                last, left = tops[child], left - some
-        return replace(plan, options={child: sizes for child, sizes in plan.options.items() if tops[child] <= last})
+        for top, some in sorted([(tops[child], some) for child, some in kind.children if child in tops]):
+            if left > 0:
+                last, left = top, left - some
+        return plan._replace(options={child: sizes for child, sizes in plan.options.items() if tops[child] <= last})
 
     def _way(self, plan: SharePlan, order: Sequence[DomainKind], costs: Costs, share: int) -> tuple[int, list[int]]:
         places = _places(plan, order, share)
-        choices = [costs[order[place]] for place in places]
-        self._budget.spend(len(choices) + 1)
-        parts = _steps(plan, choices, share)
+        self._budget.spend(len(places) + 1)
+        children = [order[place] for place in places]
+        parts = _steps(plan, children, costs, share)
         if parts is None:
-            parts = self._walk(plan, choices, share)
-        shares = [0] * len(order)
-        for place, part in zip(places, parts, strict=True):
+            parts = self._walk(plan, [costs[child] for child in children], share)
+        shares, cost = [0] * len(order), 0
+        for place, child, part in zip(places, children, parts, strict=True):
             shares[place] = part
-        return sum(choice[part] for choice, part in zip(choices, parts, strict=True)), shares
+            cost += costs[child][part]
+        return cost, shares
 
     def _walk(self, plan: SharePlan, choices: Sequence[Mapping[int, int]], share: int) -> list[int]:
         """Returns the shares by dynamic programming over the states (pods left, units left) before each child."""
@@ -140,40 +211,41 @@ def _suffix(numbers: Sequence[int]) -> list[int]:
 
 def _places(plan: SharePlan, order: Sequence[DomainKind], share: int) -> list[int]:
     """Returns the positions of the children to consider: of equivalent children, as many as there are shares, first by name."""
-    capacity = {child: _most(plan, sizes, share) for child, sizes in plan.options.items()}
+    counts = plan.counts
+    if counts is not None:
+        left = {child: sum([counts[size] for size in sizes if size]) for child, sizes in plan.options.items()}
+    else:
+        left = {child: share // min([size for size in sizes if size]) for child, sizes in plan.options.items()}
     places = []
     for place, child in enumerate(order):
-        left = capacity.get(child, 0)
-        if left > 0 or child.kept:
-            capacity[child] = left - 1
+        more = left.get(child, 0)
+        if more > 0 or child.kept:
+            left[child] = more - 1
             places.append(place)
     return places
 
 
-def _most(plan: SharePlan, sizes: tuple[int, ...], share: int) -> int:
-    if plan.counts is not None:
-        return sum(plan.counts[size] for size in sizes if size)
-    return share // min(size for size in sizes if size)
-
-
-def _steps(plan: SharePlan, choices: Sequence[Mapping[int, int]], share: int) -> list[int] | None:
+def _steps(plan: SharePlan, children: Sequence[DomainKind], costs: Costs, share: int) -> list[int] | None:
     """Returns the shares by the exchange argument; None if it does not apply.
 
     Every child gets its smaller share; then the children with the cheapest increase to the larger share get that one.
     """
-    low = [min(choice) for choice in choices]
-    high = [max(choice) for choice in choices]
-    gaps = {top - bottom for bottom, top in zip(low, high, strict=True)} - {0}
+    options = plan.options
+    gaps = {sizes[0] - sizes[-1] for sizes in options.values()} - {0}
+    low = [options[child][-1] for child in children]
     mixed = plan.parts is not None and 0 in low and any(low)
-    if len(gaps) > 1 or mixed or any(len(choice) > 2 for choice in choices):
+    if len(gaps) > 1 or mixed or any(len(sizes) > 2 for sizes in options.values()):
         return None
     if not gaps:
         return low
     gap, rest = gaps.pop(), share - sum(low)
-    able = [at for at in range(len(choices)) if high[at] != low[at]]
+    increase = {
+        child: costs[child][sizes[0]] - costs[child][sizes[1]] for child, sizes in options.items() if len(sizes) == 2
+    }
+    able = [at for at, child in enumerate(children) if child in increase]
     if rest % gap or not 0 <= rest // gap <= len(able):
         return None
-    able.sort(key=lambda at: (choices[at][high[at]] - choices[at][low[at]], at))
+    able.sort(key=lambda at: increase[children[at]])
     for at in able[: rest // gap]:
-        low[at] = high[at]
+        low[at] += gap
     return low

@@ -8,7 +8,8 @@ import pytest
 
 from admission.engine.decision import Proof
 from admission.engine.model import LevelConstraint
-from admission.engine.topology.shapes import plans, split
+from admission.engine.topology.shapes import plans, shaping, split
+from admission.engine.topology.shapes.domain_kinds import KindMemory
 from tests.admission.engine.topology.shapes.shapes import (
     PACK,
     SPREAD,
@@ -57,10 +58,11 @@ def test_short_ways_lead_where_tables_lead(seed: int, monkeypatch: pytest.Monkey
     bound = random.choice(["unconstrained", "required block", "preferred rack"])
     book, topology = cluster(hosts, budget=PLENTY), asked(bound, list(constraints.values()))
     short = place(book, topology, count)
+    monkeypatch.setattr(shaping, "REMEMBERED", KindMemory())
     monkeypatch.setattr(plans, "_smooth", lambda *_: None)
     monkeypatch.setattr(plans, "AT_ONCE", 0)
     monkeypatch.setattr(split, "_steps", lambda *_: None)
-    monkeypatch.setattr(split.Splitter, "_narrowed", lambda _, __, plan: plan)
+    monkeypatch.setattr(split.Splitter, "_narrowed", lambda _, __, plan, ___: plan)
     whole = place(book, topology, count)
     assert short.assignments == whole.assignments
     assert short.failures == whole.failures
