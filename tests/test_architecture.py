@@ -153,3 +153,35 @@ def test_the_steps_of_a_decision_are_called_in_the_order_of_the_page(cpus: int, 
     order = called(lambda: decide(cluster.ledger, cluster.queues, 0.0, 10))
     assert [step for step in order if step in set(steps)] == steps
     assert [step for step in dict.fromkeys(STEPS) if step in set(steps)] == steps
+
+
+PASSED = re.findall(
+    r"^\| `([\w.]+)` \|", PAGE.partition("| stay | what it does |")[2].partition("\n\n")[0], re.MULTILINE
+)
+"""The functions of the cycle and its features that a head passes before its flavors are searched, by the page."""
+
+
+def passed(run: Callable[[], object]) -> list[str]:
+    """The functions of the cycle and its features from a head's turn to its search, each call of each."""
+    calls: list[str] = []
+
+    def seen(frame: FrameType, event: str, _: object) -> None:
+        if event == "call" and re.search("/admission/engine/(cycle|features)/", frame.f_code.co_filename):
+            calls.append(frame.f_code.co_qualname)
+
+    before = sys.getprofile()
+    sys.setprofile(seen)
+    try:
+        run()
+    finally:
+        sys.setprofile(before)
+    first, last = calls.index("_Cycle._consider"), calls.index("flavors_of")
+    return calls[first : last + 1]
+
+
+def test_a_head_passes_what_the_page_says_before_its_flavors_are_searched() -> None:
+    """No feature concerns it: at most ten stays, whatever features there are."""
+    evicts = replace(queue(any=10), preemption=PreemptionPolicy(within_cluster_queue="LowerPriority"))
+    cluster = Cluster(Flavor("any"), evicts, workload("head", 3))
+    assert passed(lambda: decide(cluster.ledger, cluster.queues, 0.0, 10)) == PASSED
+    assert len(PASSED) <= 10
