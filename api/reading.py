@@ -2,9 +2,8 @@
 
 Specs of similar jobs are equal byte for byte, and a Workload arrives many times with the same spec and a new status; each
 distinct spec is decoded once, and stored while a Workload has it. Values are frozen, so sharing is invisible to callers.
-metadata.managedFields, a third of a Workload's memory, is dropped, because nothing reads or writes it. Finished Workloads may
-stay for ever and are rarely read: the bookkeeping that pydantic adds to each value, half of their remaining memory, is shared
-among them. Informers and writers of Workloads call it.
+metadata.managedFields, a third of a Workload's memory, is dropped, because nothing reads or writes it. The bookkeeping that
+pydantic adds to each value, half of the remaining memory, is shared among Workloads. Informers and writers call it.
 """
 
 from __future__ import annotations
@@ -13,17 +12,18 @@ from typing import Any, Final
 from weakref import WeakValueDictionary
 
 import msgspec
-from cachetools import LRUCache
 from pydantic import ValidationError
 
-from api.meta import KubeModel, ObjectMeta, is_true
-from api.names import FINISHED
+from api.meta import KubeModel, ObjectMeta
 from api.workloads import Workload, WorkloadSpec, WorkloadStatus
 
 # Most distinct sets of field names that are shared; few occur.
 _NAMES: Final = 4096
 _MANAGED: Final = "managedFields"
 _NOTHING: Final[dict[str, Any]] = {}
+# The type of each type of values. isinstance would ask Python code, many times for each Workload.
+_MODEL: Final = type(KubeModel)
+_set: Final = object.__setattr__
 
 
 class _Parts(msgspec.Struct):
@@ -39,7 +39,7 @@ class WorkloadReader:
         self._split = msgspec.json.Decoder(_Parts).decode
         # A spec is kept for as long as a Workload has it.
         self._specs: WeakValueDictionary[bytes, WorkloadSpec] = WeakValueDictionary()
-        self._named: LRUCache[frozenset[str], set[str]] = LRUCache(_NAMES)
+        self._named: dict[frozenset[str], set[str]] = {}
 
     def __call__(self, data: bytes) -> Workload:
         try:
@@ -50,32 +50,40 @@ class WorkloadReader:
         except (ValidationError, msgspec.DecodeError):
             return Workload.model_validate_json(data)  # fails too, with the full path of the field
         workload = Workload.model_construct(metadata=meta, spec=spec, status=status)
-        if is_true(status.conditions, FINISHED):
-            self._slim(meta)
-            self._slim(status)
+        self._share(workload)
+        self._slim(meta)
+        self._slim(status)
         return workload
 
     def _spec(self, data: bytes) -> WorkloadSpec:
         known = self._specs.get(data)
         if known is None:
             known = self._specs[data] = WorkloadSpec.model_validate_json(data)
+            self._slim(known)
         return known
 
-    def _slim(self, value: object) -> None:
-        """Replaces the pydantic bookkeeping of a value and its parts by shared objects.
+    def _slim(self, value: KubeModel) -> None:
+        """Shares the bookkeeping of a value and its parts."""
+        self._share(value)
+        for part in value.__dict__.values():
+            if type(part) is tuple:
+                for each in part:
+                    if type(type(each)) is _MODEL:
+                        self._slim(each)
+            elif type(type(part)) is _MODEL:
+                self._slim(part)
+
+    def _share(self, value: KubeModel) -> None:
+        """Replaces the pydantic bookkeeping of a value by shared objects.
 
         Frozen values are never changed, and `model_copy` gives a copy its own bookkeeping.
         """
-        if isinstance(value, KubeModel):
-            names = value.__pydantic_fields_set__
-            object.__setattr__(value, "__pydantic_fields_set__", self._named.setdefault(frozenset(names), names))
-            if not value.__pydantic_extra__:
-                object.__setattr__(value, "__pydantic_extra__", _NOTHING)
-            for part in value.__dict__.values():
-                self._slim(part)
-        elif isinstance(value, tuple):
-            for part in value:
-                self._slim(part)
+        names = frozenset(value.__pydantic_fields_set__)
+        if len(self._named) > _NAMES:
+            self._named.clear()
+        _set(value, "__pydantic_fields_set__", self._named.setdefault(names, value.__pydantic_fields_set__))
+        if not value.__pydantic_extra__:
+            _set(value, "__pydantic_extra__", _NOTHING)
 
 
 read_workload: Final = WorkloadReader()

@@ -58,7 +58,7 @@ class _CrdSpec(TypedDict, total=False):
 
 
 class _Crd(TypedDict):
-    """What is read of a CRD: as dicts, the schema of the Workload alone would take 16 MiB."""
+    """What is read of a CRD, whose schema may have a megabyte: that of a Kueue whose CRDs are installed."""
 
     metadata: _CrdVersion
     spec: _CrdSpec

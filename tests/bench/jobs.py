@@ -23,7 +23,7 @@ from typing import Any
 import aiohttp
 from prometheus_client.parser import text_string_to_metric_families
 
-from admission.cli.local_cluster.processes import StowageProcesses
+from admission.cli.local_cluster.processes import StowageProcesses, start_interpreter
 from hack.controlplane.cluster import ControlPlane
 from hack.controlplane.options import ClusterOptions
 from tests.bench.loads import loads
@@ -62,7 +62,8 @@ async def _one(name: str, folder: Path, mode: BenchMode, top: int) -> None:
                 _account(cluster, {"stamp": pid})
                 await _drive(name, cluster, folder, mode)
         else:
-            async with real(cluster, folder) as stage:
+            # As an operator starts them: a forked process would have what all three import in its memory.
+            async with real(cluster, folder, launch=start_interpreter) as stage:
                 if top:
                     await profiled(stage.processes)
                 children = stage.processes.children.values()

@@ -16,7 +16,7 @@ from pathlib import Path
 from admission.cli.local_cluster.embedded import NAMESPACE
 from admission.cli.local_cluster.embedded import embedded as embedded_cluster
 from admission.cli.local_cluster.install import CONFIG, by_url
-from admission.cli.local_cluster.processes import COMMANDS, StowageProcesses
+from admission.cli.local_cluster.processes import COMMANDS, Start, StowageProcesses
 from admission.settings import WebhookSection
 from api.embedded.server import EmbeddedServer, EmbeddedSettings
 from api.embedded.workers.driver import ALL as ALL_WORKERS
@@ -74,7 +74,12 @@ async def embedded(
 
 @contextlib.asynccontextmanager
 async def real(
-    cluster: ControlPlane, folder: Path, environment: Mapping[str, str] | None = None, *, install: bool = True
+    cluster: ControlPlane,
+    folder: Path,
+    environment: Mapping[str, str] | None = None,
+    *,
+    install: bool = True,
+    launch: Start = start_forked,
 ) -> AsyncIterator[Stage]:
     """A real control plane that runs already. Stowage is installed into it, unless the test has done that."""
     if install:
@@ -84,7 +89,7 @@ async def real(
     }
     settings = WebhookSection()
     async with await Kube.connect(ClientSettings(kubeconfig=cluster.kubeconfig)) as kube:
-        processes = StowageProcesses(kubeconfigs, folder, environment or {}, launch=start_forked)
+        processes = StowageProcesses(kubeconfigs, folder, environment or {}, launch=launch)
         configurations = (settings.mutating_configuration, settings.validating_configuration)
         await point_webhooks(kube, processes.webhook_url, *configurations)
         async with processes:
