@@ -70,12 +70,10 @@ class Allocations:
         """Charge (sign 1) or release (-1) the entries that are charged as a whole, and report the pods of all entries to the
         terms that count them.
         """
-        counted = self._placed.takes
-        for entry in allocation.entries.values():
-            if counted:
-                self._placed.shift(entry.facts, entry.place, 0, sign * entry.count, entry.slot[0])
-            if not entry.by_node:
-                self._capacity.charge(entry.spot, entry.vector, sign * entry.count)
+        for entry in allocation.entries.values() if self._placed.takes else ():
+            self._placed.shift(entry.facts, entry.place, 0, sign * entry.count, entry.slot[0])
+        whole = [entry for entry in allocation.entries.values() if not entry.by_node]
+        self._capacity.charge_all((entry.spot, entry.vector, sign * entry.count) for entry in whole)
 
     def would_charge(self, workload: Workload, admission: Admission) -> list[tuple[Spot, Vector]] | None:
         """Returns the usage that `charge` would add, or None.

@@ -298,22 +298,40 @@ class Capacity:
 
     def charge(self, spot: Spot, vector: Vector, count: int) -> None:
         """Charges `count` pods that use `vector` each to the spot (negative: release them)."""
-        if count:
-            amount = times(vector, count)
-            if self._journal.recording:
-                self._journal.record(partial(self._charge, spot, vector if count == -1 else times(amount, -1)))
-            self._charge(spot, amount, freed=count < 0)
+        self.charge_all([(spot, vector, count)])
 
-    def _charge(self, spot: Spot, vector: Vector, *, freed: bool = False) -> None:
-        table = self.usage_table(spot)
-        add_usage(table, usage_key(spot), vector)
-        for touched in self._touched:
-            touched.spots.add((id(table), usage_key(spot)))
-        self._forget_unused_tables(spot.flavor)
-        for flavor, tree, row in self._rows(spot):
-            tree.shift_used(row, vector)
-            if freed:
-                self.capacity_freed(flavor)
+    def charge_all(self, pods: Iterable[tuple[Spot, Vector, int]]) -> None:
+        """Charges pods to spots, to each so many that use the vector each; a negative number releases them, at every spot."""
+        amounts, freed = list[tuple[Spot, Vector]](), False
+        for spot, vector, number in pods:
+            if number:
+                amounts.append((spot, times(vector, number)))
+                freed = number < 0
+        if not amounts:
+            return
+        if self._journal.recording:
+            self._journal.record(partial(self._uncharge, amounts))
+        self._charge(amounts, freed=freed)
+
+    def _uncharge(self, amounts: Sequence[tuple[Spot, Vector]]) -> None:
+        self._charge([(spot, times(vector, -1)) for spot, vector in amounts])
+
+    def _charge(self, amounts: Sequence[tuple[Spot, Vector]], *, freed: bool = False) -> None:
+        rows: dict[Tree, list[tuple[int, Vector]]] = {}
+        for spot, vector in amounts:
+            table, key = self.usage_table(spot), usage_key(spot)
+            add_usage(table, key, vector)
+            for touched in self._touched:
+                touched.spots.add((id(table), key))
+            for flavor, tree in self._seen_by(spot):
+                if (row := _row(tree, spot)) is not None:
+                    rows.setdefault(tree, []).append((row, vector))
+                    if freed:
+                        self.capacity_freed(flavor)
+        for flavor in dict.fromkeys(spot.flavor for spot, _ in amounts):
+            self._forget_unused_tables(flavor)
+        for tree, vectors in rows.items():
+            tree.use(vectors)
 
     def assume(self, spot: Spot, vector: Vector, count: int) -> None:
         """Subtracts `count` pods from free amounts only, for pod sets that are placed in the same call. Usage stays."""

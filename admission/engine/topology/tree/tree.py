@@ -11,8 +11,8 @@ pods: capacity.py applies changes, count.py and place_group.py read the tree. Ru
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator
-from typing import Protocol
+from collections.abc import Hashable, Iterable, Iterator, Sequence
+from typing import Final, Protocol
 
 import numpy as np
 
@@ -21,6 +21,9 @@ from admission.engine.topology.tree.level import Bools, Ints, Level, grown
 from admission.engine.topology.tree.match import Matcher, Wants
 from admission.engine.topology.tree.tree_spec import TreeSpec, Values
 from admission.engine.topology.usage import LIMIT, Columns, Nodes, UsageTables, Vector
+
+_FEW: Final = 12
+"""The number of cells up to which a loop is faster than one operation on arrays."""
 
 
 class Neighbours(Protocol):
@@ -333,9 +336,13 @@ class Tree:
         np.subtract.at(self._free, (columns, rows), amounts)
         np.add.at(self._used, (columns, rows), amounts)
 
-    def shift_used(self, row: int, vector: Vector) -> None:
-        """Adds the amounts to the row's usage and subtract them from its free amounts."""
-        for column, amount in vector:
+    def use(self, vectors: Sequence[tuple[int, Vector]]) -> None:
+        """Adds each row's amounts to its usage and subtracts them from its free amounts; a row may occur several times."""
+        cells = [(column, row, amount) for row, vector in vectors for column, amount in vector]
+        if len(cells) > _FEW:
+            self.use_many(*np.array(cells, dtype=np.int64).T)
+            return
+        for column, row, amount in cells:
             self._ensure_column(column)
             self._free[column, row] -= amount
             self._used[column, row] += amount
