@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from functools import reduce
+from functools import lru_cache, reduce
 from operator import or_
 from typing import Final, NamedTuple
 
@@ -199,12 +199,13 @@ class DomainKind:
     def _takers(self, small: int) -> tuple[int, int, int]:
         """Returns how many children can have `small` steps, how many one more, and how many either."""
         low = high = either = 0
-        step = self.rule.step
+        size, step, allowed = small * self.rule.step, self.rule.step, self.rule.allowed
+        few, lots = allowed >> size & 1, allowed >> (size + step) & 1
         for child, many in self.children:
-            some, more = self.may_have(child, small * step), self.may_have(child, (small + 1) * step)
-            low += many * some
-            high += many * more
-            either += many * (some | more)
+            some, more = few and child.fits(size), lots and child.fits(size + step)
+            low += many if some else 0
+            high += many if more else 0
+            either += many if some or more else 0
         return low, high, either
 
     def _kept_evenly(self, limit: int) -> int:
@@ -270,18 +271,19 @@ class KindMemory:
 
     def book(self, rules: Sequence[LevelRule], most: int) -> KindBook:
         """Returns the book of kinds under these rules, if no lowest domain can have more than `most` pods."""
-        key = _scoped(rules), 1 << most.bit_length()
+        key = _scoped(tuple(rules)), 1 << most.bit_length()
         book = self._books.get(key)
         if book is None:
             book = self._books[key] = KindBook(*key)
         return book
 
 
-def _scoped(rules: Sequence[LevelRule]) -> tuple[LevelRule, ...]:
+@lru_cache(maxsize=256)
+def _scoped(rules: tuple[LevelRule, ...]) -> tuple[LevelRule, ...]:
     """Returns the rules of the smallest scope that has enough pods, of the gang itself if figures would become too long."""
     scope = max(_LEAST_SCOPE, 1 << (rules[0].total - 1).bit_length())
     scoped = tuple([replace(rule, total=scope) for rule in rules])
-    return scoped if all(rule.width <= LONGEST for rule in scoped) else tuple(rules)
+    return scoped if all(rule.width <= LONGEST for rule in scoped) else rules
 
 
 class DomainKinds:

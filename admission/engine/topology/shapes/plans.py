@@ -56,13 +56,15 @@ class SharePlan(NamedTuple):
     """The possible shares of each kind of child (`options`), largest first; 0 means that the child may stay empty.
 
     `price` has the figures of the level, packed by the LevelRule. `parts` is the number of units to use; None if the price
-    determines it. `counts` is the number of units with each share, if that is determined.
+    determines it. `counts` is the number of units with each share, if that is determined. `alone`: one child of any kind has
+    the whole share.
     """
 
     price: int
     parts: int | None
     options: Mapping[DomainKind, tuple[int, ...]]
     counts: Mapping[int, int] | None = None
+    alone: bool = False
 
 
 def plans(kind: DomainKind, share: int, budget: StateBudget) -> list[SharePlan]:
@@ -89,12 +91,14 @@ def plans(kind: DomainKind, share: int, budget: StateBudget) -> list[SharePlan]:
 def _even(kind: DomainKind, rule: LevelRule, share: int) -> SharePlan:
     parts = kind.parts(share)
     counts = even(rule, share, parts)
+    sizes = [size for size in counts if rule.allowed >> size & 1]
     options: dict[DomainKind, tuple[int, ...]] = {}
-    for child, _ in kind.children:
-        some = tuple(size for size in counts if kind.may_have(child, size))
+    able = 0
+    for child, many in kind.children:
+        some = tuple([size for size in sizes if child.fits(size)])
         if some:
             options[child] = some
-    able = sum(many for child, many in kind.children if child in options)
+            able += many
     if able > parts:
         options = {child: some if child.kept else (*some, 0) for child, some in options.items()}
     return SharePlan(_price(rule, counts), parts, options, counts)
@@ -164,7 +168,7 @@ def _alone(kind: DomainKind, rule: LevelRule, share: int) -> SharePlan | None:
     if not able:
         return None
     sizes = (share,) if len(able) == 1 and able[0][1] == 1 else (share, 0)
-    return SharePlan(rule.price(share), None, {child: sizes for child, _ in able}, {share: 1})
+    return SharePlan(rule.price(share), None, {child: sizes for child, _ in able}, {share: 1}, alone=True)
 
 
 def _packed(able: Sequence[_Able], steps: int) -> Counter[int]:

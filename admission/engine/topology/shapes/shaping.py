@@ -41,8 +41,9 @@ the figures of the top levels; no bound is known for the other figures.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import lru_cache
 from typing import Any, Final
 
 import numpy as np
@@ -72,7 +73,7 @@ def solve(tree: Tree, resolved: ResolvedRequest, numbers: Sequence[Numbers], bud
     The figures of the certificate are three per level from the top, as listed above, then the stranded slots.
     """
     total = (resolved.count + sum(resolved.kept.values())) // resolved.slice_size * resolved.slice_size
-    rules = _rules_of(resolved.shaped, resolved.layers, tree.depth, total)
+    rules = _rules_of(tuple(resolved.shaped.items()), resolved.layers, tree.depth, total)
     problem = _problem(tree, resolved, rules)
     if problem:
         return _never(NoFit(max(resolved.level, 0), 0, resolved.need, problem))
@@ -103,16 +104,17 @@ def _never(outcome: NoFit | NoDomains) -> Solved:
     return Solved(outcome, Certificate(Proof.INFEASIBLE))
 
 
+@lru_cache(maxsize=256)
 def _rules_of(
-    shaped: Mapping[int, LevelConstraint], layers: Iterable[ResolvedLayer], depth: int, total: int
+    shaped: Sequence[tuple[int, LevelConstraint]], layers: Sequence[ResolvedLayer], depth: int, total: int
 ) -> tuple[LevelRule, ...]:
     """Returns the rule of each level, widest first.
 
     A slice stays in one domain, so shares at the level of a slice layer are multiples of its size.
     """
-    sizes = {layer.level: layer.size for layer in layers}
+    sizes, constraints = {layer.level: layer.size for layer in layers}, dict(shaped)
     return tuple(
-        LevelRule(**asdict(shaped.get(level, LevelConstraint(""))), total=total, slices=sizes.get(level, 1))
+        LevelRule(**asdict(constraints.get(level, LevelConstraint(""))), total=total, slices=sizes.get(level, 1))
         for level in range(depth)
     )
 
@@ -192,7 +194,8 @@ class _Shaper:
             least = min(tops.values())
             if level + 1 < len(self.rules):
                 bound += self.kinds.rules[level + 1].unpacked(least, total)
-            costs = {kind: splitter.cost(kind, total) for kind, top in tops.items() if top == least}
+            best = [kind for kind, top in tops.items() if top == least]
+            costs = {kind: splitter.cost(kind, total) if len(best) > 1 else 0 for kind in best}
             slot = min((slot for slot in tightest if places[slot] in costs), key=lambda slot: costs[places[slot]])
             pods = self._distribute(level, slot, splitter)
         except BudgetSpent:

@@ -149,6 +149,11 @@ class Splitter:
         return plan._replace(options={child: sizes for child, sizes in plan.options.items() if tops[child] <= last})
 
     def _way(self, plan: SharePlan, order: Sequence[DomainKind], costs: Costs, share: int) -> tuple[int, list[int]]:
+        if plan.alone:
+            self._budget.spend(len(costs) + 1)
+            cost = min([choice[share] for choice in costs.values()])
+            first = next(at for at, child in enumerate(order) if child in costs and costs[child][share] == cost)
+            return cost, [share if at == first else 0 for at in range(len(order))]
         places = _places(plan, order, share)
         self._budget.spend(len(places) + 1)
         children = [order[place] for place in places]

@@ -114,7 +114,7 @@ class Level:
 
     def in_order(self, slots: Iterable[int]) -> list[int]:
         """Returns the slots sorted by path."""
-        return sorted(slots, key=self._label.__getitem__)
+        return sorted(slots, key=self._label.item)
 
     def _extend(self) -> int:
         slot = self.size
