@@ -17,19 +17,19 @@ from api.kube.informers.store import Change, ChangeType
 from api.kube.reconcile import Reconciler
 from api.kube.resources import PODS
 from api.names import PODSET_LABEL, TOPOLOGY_PODSET
-from api.pod.pods import Pod
+from api.pod.pods import GatedPod
 from ungater.gate_plan import workload_key
 
 log = logging.getLogger(__name__)
 
 UNLABELLED = f"!{PODSET_LABEL}"
-_decode_pod = msgspec.json.Decoder(Pod).decode
+_decode_pod = msgspec.json.Decoder(GatedPod).decode
 
 
 class Adoption:
     """Labels the pods while `run` runs. `pods` must select with PENDING_PODS and UNLABELLED."""
 
-    def __init__(self, kube: Kube, pods: Informer[Pod]) -> None:
+    def __init__(self, kube: Kube, pods: Informer[GatedPod]) -> None:
         self._kube, self._pods = kube, pods
         self._reconciler = Reconciler("adoption", self._reconcile, workers=8)
         pods.add_handler(self._changed)
@@ -38,7 +38,7 @@ class Adoption:
         """Labels pods until cancelled."""
         await self._reconciler.run()
 
-    def _changed(self, change: Change[Pod]) -> None:
+    def _changed(self, change: Change[GatedPod]) -> None:
         if change.type is not ChangeType.DELETED and _pod_set(change.object):
             self._reconciler.add(change.key)
 
@@ -58,7 +58,7 @@ class Adoption:
             log.warning("%s names no pod set: %s", TOPOLOGY_PODSET, refused, extra={"pod": key})
 
 
-def _pod_set(pod: Pod) -> str:
+def _pod_set(pod: GatedPod) -> str:
     """Returns the pod set that a gated pod of a Workload names in its annotation, or an empty string."""
     gated = pod.gated and workload_key(pod) is not None and PODSET_LABEL not in pod.metadata.labels
     return pod.metadata.annotations.get(TOPOLOGY_PODSET, "") if gated else ""

@@ -15,7 +15,7 @@ from api.kube.informers.lazy_informer import LazyInformer
 from api.kube.owned_series import Living, OwnerKind
 from api.kube.resources import CLAIMS, CLUSTER_QUEUES, NODES, PODS, WORKLOADS
 from api.names import OPENED_LABEL, PODSET_LABEL
-from api.pod.pods import PENDING_PODS, Node, Pod
+from api.pod.pods import PENDING_PODS, GatedPod
 from api.process.access import Access
 from api.process.environment import BAD_SETTINGS, faults
 from api.process.leader import LeaderElection
@@ -23,7 +23,7 @@ from api.process.process import Process, serve
 from api.reading import read_workload
 from ungater.adoption import UNLABELLED, Adoption
 from ungater.gate_controller import Ungater
-from ungater.named import Named
+from ungater.named import Host, Named
 from ungater.settings import UngaterSettings
 
 NAME = "ungater"
@@ -34,11 +34,11 @@ async def run(process: Process, settings: UngaterSettings) -> None:
     async with await Kube.connect(settings.client_settings(NAME)) as kube:
         workloads = Informer(kube, WORKLOADS, read_workload)
         # Pods created without the gate (controller.openTemplates) need no work and would be most of the events.
-        pods = Informer(kube, PODS, Pod, label_selector=f"{PODSET_LABEL},!{OPENED_LABEL}")
-        nodes = Informer(kube, NODES, Node)
+        pods = Informer(kube, PODS, GatedPod, label_selector=f"{PODSET_LABEL},!{OPENED_LABEL}")
+        nodes = Informer(kube, NODES, msgspec.json.Decoder(Host).decode)
         claims = LazyInformer(kube, CLAIMS, msgspec.json.Decoder(Named).decode)
         queues = Informer(kube, CLUSTER_QUEUES, msgspec.json.Decoder(Named).decode)
-        unlabelled = Informer(kube, PODS, Pod, label_selector=UNLABELLED, field_selector=PENDING_PODS)
+        unlabelled = Informer(kube, PODS, GatedPod, label_selector=UNLABELLED, field_selector=PENDING_PODS)
         informers: tuple[Informer[Any], ...] = (workloads, pods, nodes, unlabelled, claims)
         election = LeaderElection(kube, settings.leader_settings(NAME))
         writer = kube.fenced(election.fence) if settings.lease.enabled else kube

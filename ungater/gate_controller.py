@@ -25,13 +25,13 @@ from api.kube.reconcile import Reconciler
 from api.kube.resources import PODS
 from api.meta import find_condition, parse_time
 from api.names import ADMITTED, HOSTNAME_LABEL, SAKKARA_RANK, TOPOLOGY_GATE
-from api.pod.pods import Node, Pod
+from api.pod.pods import GatedPod
 from api.process import tracing
 from api.workloads import Workload
 from ungater.expectations import PENDING, Expectations
 from ungater.gate_plan import GateChange, awaits_rank, expected_pods, may_open, plan, slice_key, slice_of, workload_key
 from ungater.metrics import GATE_REMOVAL, OPENINGS
-from ungater.named import Named
+from ungater.named import Host, Named
 from ungater.own_claims import OwnClaims
 from ungater.patches import opening_patch, sending_patch
 from ungater.settings import UngaterSection
@@ -44,7 +44,7 @@ _BY_WORKLOAD = "workload"
 _GATED = "workload of a gated pod"
 _BY_HOSTNAME = "hostname"
 _BY_SLICE = "slice"
-_decode_pod = msgspec.json.Decoder(Pod).decode
+_decode_pod = msgspec.json.Decoder(GatedPod).decode
 
 
 class Ungater:
@@ -54,8 +54,8 @@ class Ungater:
         self,
         kube: Kube,
         workloads: Informer[Workload],
-        pods: Informer[Pod],
-        nodes: Informer[Node],
+        pods: Informer[GatedPod],
+        nodes: Informer[Host],
         claims: LazyInformer[Named],
         settings: UngaterSection,
         now: Callable[[], float] = time.time,
@@ -65,13 +65,13 @@ class Ungater:
         self._slots = asyncio.Semaphore(settings.patches)
         self._expectations = Expectations()
         # Pods as the responses to patches returned them, until the watch shows the same.
-        self._answered: dict[str, Pod] = {}
+        self._answered: dict[str, GatedPod] = {}
         self._reconciler = Reconciler("ungater", self._reconcile, workers=settings.workers)
         self._own_claims = OwnClaims(claims, self._reconciler.add)
         pods.add_index(_BY_WORKLOAD, lambda pod: [key] if (key := workload_key(pod)) else [])
         pods.add_index(_GATED, lambda pod: [key] if pod.gated and (key := workload_key(pod)) else [])
         workloads.add_index(_BY_SLICE, lambda workload: [slice_key(workload)])
-        nodes.add_index(_BY_HOSTNAME, lambda node: [node.metadata.labels.get(HOSTNAME_LABEL, "")])
+        nodes.add_index(_BY_HOSTNAME, lambda node: [node.hostname])
         workloads.add_handler(self._workload_changed)
         pods.add_handler(self._pod_changed)
 
@@ -86,7 +86,7 @@ class Ungater:
         if change.type is not ChangeType.DELETED and may_open(change.object) and self._pods.count(_GATED, key):
             self._reconciler.add(key)
 
-    def _pod_changed(self, change: Change[Pod]) -> None:
+    def _pod_changed(self, change: Change[GatedPod]) -> None:
         pod, key = change.object, workload_key(change.object)
         if key is None:
             return
@@ -116,7 +116,7 @@ class Ungater:
         """Returns the Workload of the pods that declare `key`: for an elastic job, its current slice."""
         return slice_of(key, self._workloads.by_index(_BY_SLICE, key))
 
-    def _pods_of(self, key: str) -> list[Pod]:
+    def _pods_of(self, key: str) -> list[GatedPod]:
         """Returns the workload's pods. A patch's response replaces the informer's copy while that copy is older."""
         return [self._answered.get(pod.metadata.uid, pod) for pod in self._pods.by_index(_BY_WORKLOAD, key)]
 
@@ -216,14 +216,14 @@ class Ungater:
             self._opened(key, workload, pod, answer)
         return None
 
-    def _sent(self, key: str, before: Pod, after: Pod) -> None:
+    def _sent(self, key: str, before: GatedPod, after: GatedPod) -> None:
         seen = self._pods.objects.get(before.key)
         behind = seen is not None and seen.gated and seen.spec.node_selector != after.spec.node_selector
         if behind and seen is not None and seen.metadata.uid == after.metadata.uid:
             self._answered[after.metadata.uid] = after
         self._expectations.observed(key, after.metadata.uid)
 
-    def _opened(self, key: str, workload: Workload, before: Pod, after: Pod) -> None:
+    def _opened(self, key: str, workload: Workload, before: GatedPod, after: GatedPod) -> None:
         OPENINGS.labels("opened").inc()
         seen = self._pods.objects.get(before.key)
         if seen is not None and seen.metadata.uid == after.metadata.uid and seen.gated:
@@ -233,7 +233,7 @@ class Ungater:
         if admission is not None:
             GATE_REMOVAL.labels(TOPOLOGY_GATE, admission.cluster_queue, "false").observe(self._waited(workload, before))
 
-    def _waited(self, workload: Workload, pod: Pod) -> float:
+    def _waited(self, workload: Workload, pod: GatedPod) -> float:
         admitted = find_condition(workload.status.conditions, ADMITTED)
         since = max(
             parse_time(admitted.last_transition_time if admitted else None) or 0.0,

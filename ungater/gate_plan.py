@@ -47,7 +47,7 @@ from api.names import (
     WORKLOAD_ANNOTATION,
     WORKLOAD_SLICE_NAME,
 )
-from api.pod.pods import Pod
+from api.pod.pods import GatedPod
 from api.topology_request import TopologyRequest
 from api.workloads import PodSetAssignment, Workload
 
@@ -62,7 +62,7 @@ class GateChange:
     `closed` adds the labels and keeps the gate.
     """
 
-    pod: Pod
+    pod: GatedPod
     node_labels: Mapping[str, str]
     closed: bool = False
 
@@ -90,7 +90,7 @@ class _PodSet:
         return self.assignment.count or 0
 
 
-def workload_key(pod: Pod) -> str | None:
+def workload_key(pod: GatedPod) -> str | None:
     """Returns the key of the Workload that the pod declares, in the current or older annotation; None if none."""
     annotations = pod.metadata.annotations
     name = (
@@ -158,7 +158,7 @@ def _granted(workload: Workload) -> Sequence[PodSetAssignment]:
     ]
 
 
-def awaits_rank(workload: Workload, pod: Pod, now: float) -> bool:
+def awaits_rank(workload: Workload, pod: GatedPod, now: float) -> bool:
     """Reports whether the pod's gate stays closed until the pod has its rank in the group."""
     if SAKKARA_GROUP_ANNOTATION not in workload.metadata.annotations or SAKKARA_RANK in pod.metadata.labels:
         return False
@@ -167,7 +167,7 @@ def awaits_rank(workload: Workload, pod: Pod, now: float) -> bool:
     return now < max(parse_time(moment) or 0.0 for moment in moments) + RANK_PATIENCE
 
 
-def plan(workload: Workload, pods: Iterable[Pod], now: float = inf) -> list[GateChange]:
+def plan(workload: Workload, pods: Iterable[GatedPod], now: float = inf) -> list[GateChange]:
     """Returns the patches that are due at `now` (epoch seconds).
 
     `pods` holds all pods that declare this workload, in listing order. Raises InvalidObject if a pod's index offset is not
@@ -175,7 +175,7 @@ def plan(workload: Workload, pods: Iterable[Pod], now: float = inf) -> list[Gate
     """
     if not may_open(workload):
         return []
-    by_pod_set: dict[str, list[Pod]] = {}
+    by_pod_set: dict[str, list[GatedPod]] = {}
     for pod in pods:
         if not pod.terminated and PODSET_LABEL in pod.metadata.labels:
             by_pod_set.setdefault(pod.metadata.labels[PODSET_LABEL], []).append(pod)
@@ -191,7 +191,7 @@ def plan(workload: Workload, pods: Iterable[Pod], now: float = inf) -> list[Gate
     return openings
 
 
-def _open_ahead(pod_set: PodSetAssignment, pods: Sequence[Pod]) -> list[GateChange]:
+def _open_ahead(pod_set: PodSetAssignment, pods: Sequence[GatedPod]) -> list[GateChange]:
     """Opens as many pods as were admitted that the webhook gated at creation, by the older annotations.
 
     Any other topology gate of a pod set without topology waits for an assignment, as in Kueue.
@@ -201,7 +201,7 @@ def _open_ahead(pod_set: PodSetAssignment, pods: Sequence[Pod]) -> list[GateChan
     return [GateChange(pod, {}) for pod in waiting[: max(0, free)]]
 
 
-def _open_elastic(workload: Workload, pod_set: PodSetAssignment, pods: Sequence[Pod]) -> list[GateChange]:
+def _open_elastic(workload: Workload, pod_set: PodSetAssignment, pods: Sequence[GatedPod]) -> list[GateChange]:
     """Opens as many pods of an elastic pod set without topology as were admitted, in order."""
     if workload.metadata.annotations.get(ELASTIC_JOB) != "true":
         return []
@@ -210,12 +210,12 @@ def _open_elastic(workload: Workload, pod_set: PodSetAssignment, pods: Sequence[
     return [GateChange(pod, {}) for pod in waiting[: max(0, (pod_set.count or 0) - through)]]
 
 
-def _by_index(pods: Sequence[Pod], label: str | None) -> Sequence[Pod]:
+def _by_index(pods: Sequence[GatedPod], label: str | None) -> Sequence[GatedPod]:
     """Returns an elastic job's pods sorted by index, so that surplus pods with the highest index wait."""
     if label is None or not any(ELASTIC_GATE in pod.closed_gates for pod in pods):
         return pods
 
-    def index(pod: Pod) -> tuple[int, str]:
+    def index(pod: GatedPod) -> tuple[int, str]:
         text = pod.metadata.labels.get(label, "")
         return (int(text), "") if text.isascii() and text.isdigit() and len(text) < 10 else (2**31, text)
 
@@ -231,7 +231,7 @@ def _after_ranks(workload: Workload, openings: Iterable[GateChange], now: float)
             yield replace(opening, closed=True)
 
 
-def _is_sent(pod: Pod, node_labels: Mapping[str, str]) -> bool:
+def _is_sent(pod: GatedPod, node_labels: Mapping[str, str]) -> bool:
     return node_labels.items() <= pod.spec.node_selector.items()
 
 
@@ -257,7 +257,7 @@ def _request(workload: Workload, pod_set: str) -> TopologyRequest:
     return request or TopologyRequest()
 
 
-def _resolve(workload: Workload, psa: PodSetAssignment, pods: Sequence[Pod], ranks: _Ranks) -> _PodSet:
+def _resolve(workload: Workload, psa: PodSetAssignment, pods: Sequence[GatedPod], ranks: _Ranks) -> _PodSet:
     assert psa.topology_assignment is not None  # noqa: S101  the caller has checked
     offset, written = _index_offset(pods), decode(psa.topology_assignment)
     domains = list(_first(written, _total(written) if psa.count is None else psa.count))
@@ -283,7 +283,7 @@ def _first(domains: Iterable[Domain], most: int) -> Iterator[Domain]:
         most -= count
 
 
-def _index_offset(pods: Sequence[Pod]) -> int:
+def _index_offset(pods: Sequence[GatedPod]) -> int:
     """Returns the first index, from an annotation on pods of kinds that do not start at 0. Raises InvalidObject."""
     text = pods[0].metadata.annotations.get(POD_INDEX_OFFSET) if pods else None
     if text is None:
@@ -294,7 +294,7 @@ def _index_offset(pods: Sequence[Pod]) -> int:
     return offset
 
 
-def _open_pod_set(pod_set: _PodSet, pods: Sequence[Pod], unhealthy: set[str]) -> list[GateChange]:
+def _open_pod_set(pod_set: _PodSet, pods: Sequence[GatedPod], unhealthy: set[str]) -> list[GateChange]:
     pairs = _by_rank(pod_set, pods)
     if pairs is None:
         pairs = _greedy(pod_set, pods)
@@ -306,12 +306,12 @@ def _open_pod_set(pod_set: _PodSet, pods: Sequence[Pod], unhealthy: set[str]) ->
     ]
 
 
-def _domain_of(pod: Pod, levels: Sequence[str]) -> tuple[str, ...]:
+def _domain_of(pod: GatedPod, levels: Sequence[str]) -> tuple[str, ...]:
     """Returns the domain of an ungated pod, from its nodeSelector."""
     return tuple(pod.spec.node_selector.get(level, "") for level in levels)
 
 
-def _by_rank(pod_set: _PodSet, pods: Sequence[Pod]) -> list[tuple[Pod, tuple[str, ...]]] | None:
+def _by_rank(pod_set: _PodSet, pods: Sequence[GatedPod]) -> list[tuple[GatedPod, tuple[str, ...]]] | None:
     """Returns pairs by rank, or None if ranks are incomplete or contradictory."""
     ranked = _pods_by_rank(pod_set, pods)
     if ranked is None:
@@ -325,7 +325,7 @@ def _by_rank(pod_set: _PodSet, pods: Sequence[Pod]) -> list[tuple[Pod, tuple[str
     return [(pod, places[rank]) for rank, pod in sorted(ranked.items())]
 
 
-def _pods_by_rank(pod_set: _PodSet, pods: Sequence[Pod]) -> dict[int, Pod] | None:
+def _pods_by_rank(pod_set: _PodSet, pods: Sequence[GatedPod]) -> dict[int, GatedPod] | None:
     request = pod_set.request
     if request.pod_index_label is None:
         return None
@@ -334,7 +334,7 @@ def _pods_by_rank(pod_set: _PodSet, pods: Sequence[Pod]) -> dict[int, Pod] | Non
         if not request.sub_group_count or request.sub_group_count < 0:
             return None
         per_job = pod_set.count // request.sub_group_count
-    ranked: dict[int, Pod] = {}
+    ranked: dict[int, GatedPod] = {}
     for pod in pods:
         rank = _rank(pod, pod_set, per_job)
         if rank is None or rank in ranked:
@@ -343,7 +343,7 @@ def _pods_by_rank(pod_set: _PodSet, pods: Sequence[Pod]) -> dict[int, Pod] | Non
     return ranked
 
 
-def _rank(pod: Pod, pod_set: _PodSet, per_job: int) -> int | None:
+def _rank(pod: GatedPod, pod_set: _PodSet, per_job: int) -> int | None:
     """Returns the pod's rank in 0..count-1, or None if its labels give none."""
     request = pod_set.request
     index = _index(pod, request.pod_index_label, pod_set.ranks.end)
@@ -358,15 +358,15 @@ def _rank(pod: Pod, pod_set: _PodSet, per_job: int) -> int | None:
     return rank if 0 <= rank < pod_set.count else None
 
 
-def _index(pod: Pod, label: str | None, end: int) -> int | None:
+def _index(pod: GatedPod, label: str | None, end: int) -> int | None:
     text = pod.metadata.labels.get(label or "", "")
     return int(text) if text.isascii() and text.isdigit() and int(text) < end else None
 
 
-def _greedy(pod_set: _PodSet, pods: Sequence[Pod]) -> list[tuple[Pod, tuple[str, ...]]]:
+def _greedy(pod_set: _PodSet, pods: Sequence[GatedPod]) -> list[tuple[GatedPod, tuple[str, ...]]]:
     through = Counter(_domain_of(pod, pod_set.levels) for pod in pods if not pod.gated)
-    pairs: list[tuple[Pod, tuple[str, ...]]] = []
-    places, unsent = dict(pod_set.domains), list[Pod]()
+    pairs: list[tuple[GatedPod, tuple[str, ...]]] = []
+    places, unsent = dict(pod_set.domains), list[GatedPod]()
     for pod in pods:
         if not pod.gated:
             continue

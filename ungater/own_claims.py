@@ -15,7 +15,7 @@ from typing import Final
 from api.kube.informers.lazy_informer import LazyInformer
 from api.kube.informers.store import Change, ChangeType
 from api.meta import parse_time
-from api.pod.pods import Pod
+from api.pod.pods import GatedPod
 from ungater.named import Named
 
 PATIENCE: Final = 10.0
@@ -30,7 +30,7 @@ class OwnClaims:
         self._awaited: dict[str, str] = {}
         claims.add_handler(self._claim_changed)
 
-    def seconds_left(self, key: str, pod: Pod, now: float) -> float:
+    def seconds_left(self, key: str, pod: GatedPod, now: float) -> float:
         """Returns the longest time for which the gate still waits, in seconds; 0 if it may open. `key` is the Workload's."""
         names = pod.own_claims
         if not names:
@@ -44,7 +44,7 @@ class OwnClaims:
         self._awaited |= dict.fromkeys(missing, key)
         return seconds_left
 
-    def forget(self, pod: Pod) -> None:
+    def forget(self, pod: GatedPod) -> None:
         """Drops a pod that is gone or no longer gated."""
         for name in pod.own_claims:
             self._awaited.pop(name, None)

@@ -15,19 +15,19 @@ from typing import Any, Final
 
 import msgspec
 
-from api.pod.pods import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm, Pod
+from api.pod.pods import GatedPod, NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
 
 _NO_MANAGERS: Final[list[dict[str, Any]]] = [{}]
 """The value by which the API server erases the list; an empty list leaves it as it is."""
 
 
-def sending_patch(pod: Pod, node_labels: Mapping[str, str]) -> dict[str, Any]:
+def sending_patch(pod: GatedPod, node_labels: Mapping[str, str]) -> dict[str, Any]:
     """Returns a strategic merge patch that adds the nodeSelector and leaves the gate closed."""
     return {"metadata": {"uid": pod.metadata.uid}, "spec": {"nodeSelector": dict(node_labels)}}
 
 
 def opening_patch(
-    pod: Pod, node_labels: Mapping[str, str], node_name: str | None, *, clear_managers: bool
+    pod: GatedPod, node_labels: Mapping[str, str], node_name: str | None, *, clear_managers: bool
 ) -> dict[str, Any]:
     """Returns a strategic merge patch that opens the gate. `node_name` is the domain's node, or None if it may have several.
 
@@ -48,7 +48,7 @@ def opening_patch(
     return {"metadata": meta, "spec": spec}
 
 
-def _narrowed(pod: Pod, node_name: str) -> NodeSelector:
+def _narrowed(pod: GatedPod, node_name: str) -> NodeSelector:
     """Returns the pod's required terms, each ANDed with the node's name, because the terms themselves are ORed."""
     by_name = NodeSelectorRequirement(key="metadata.name", operator="In", values=(node_name,))
     affinity = pod.spec.affinity

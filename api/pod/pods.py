@@ -238,15 +238,21 @@ class PodResourceClaim(_Wire, frozen=True):
     resource_claim_template_name: str | None = None
 
 
-class PodSpec(_Wire, frozen=True):
+class GatedPodSpec(_Wire, frozen=True):
+    """What an opener of gates reads of a pod's spec."""
+
+    node_selector: dict[str, str] = msgspec.field(default_factory=dict)
+    affinity: Affinity | None = None
+    scheduling_gates: tuple[Gate, ...] = ()
+    volumes: tuple[PodVolume, ...] = ()
+
+
+class PodSpec(GatedPodSpec, frozen=True):
     """The read fields of the spec of a pod or template."""
 
     node_name: str = ""
-    node_selector: dict[str, str] = msgspec.field(default_factory=dict)
-    affinity: Affinity | None = None
     topology_spread_constraints: tuple[SpreadConstraint, ...] = ()
     tolerations: tuple[Toleration, ...] = ()
-    scheduling_gates: tuple[Gate, ...] = ()
     containers: tuple[Container, ...] = ()
     init_containers: tuple[Container, ...] = ()
     overhead: dict[str, str | int | float] = msgspec.field(default_factory=dict)
@@ -254,7 +260,6 @@ class PodSpec(_Wire, frozen=True):
     resources: ResourceRequirements | None = None
     priority_class_name: str = ""
     priority: int | None = None
-    volumes: tuple[PodVolume, ...] = ()
     resource_claims: tuple[PodResourceClaim, ...] = ()
 
 
@@ -288,19 +293,24 @@ class ResizedPod(_Wire, frozen=True):
     status: ContainerStatuses = ContainerStatuses()
 
 
-class PodStatus(_Wire, frozen=True):
-    """The read fields of a pod's status."""
+class PodPhase(_Wire, frozen=True):
+    """Whether a pod runs or has ended."""
 
     phase: str = ""
+
+
+class PodStatus(PodPhase, frozen=True):
+    """The read fields of a pod's status."""
+
     conditions: tuple[StatusCondition, ...] = ()
 
 
-class Pod(_Wire, frozen=True):
-    """The read fields of a pod."""
+class GatedPod(_Wire, frozen=True):
+    """A pod as an opener of gates reads it: half the size of a Pod, and there are many."""
 
     metadata: PodMeta = PodMeta()
-    spec: PodSpec = PodSpec()
-    status: PodStatus = PodStatus()
+    spec: GatedPodSpec = GatedPodSpec()
+    status: PodPhase = PodPhase()
 
     @property
     def key(self) -> str:
@@ -311,16 +321,6 @@ class Pod(_Wire, frozen=True):
     def terminated(self) -> bool:
         """Reports whether the pod has ended. A terminating pod has not: it still uses its node."""
         return self.status.phase in ("Failed", "Succeeded")
-
-    @property
-    def resizing(self) -> bool:
-        """Reports whether a change of its resources in place is pending or in progress."""
-        return any(c.type in (RESIZE_PENDING, RESIZE_IN_PROGRESS) for c in self.status.conditions)
-
-    @property
-    def resize_infeasible(self) -> bool:
-        """Reports whether its node has refused a change of its resources for good."""
-        return any(c.type == RESIZE_PENDING and c.reason == "Infeasible" for c in self.status.conditions)
 
     @property
     def gated(self) -> bool:
@@ -354,16 +354,33 @@ class Pod(_Wire, frozen=True):
         return tuple(f"{meta.namespace}/{meta.name}-{volume.name}" for volume in self.spec.volumes if volume.ephemeral)
 
     @property
-    def devices(self) -> tuple[str, ...]:
-        """Keys `namespace/name` of the ResourceClaimTemplates of the pod's devices."""
-        names = (claim.resource_claim_template_name for claim in self.spec.resource_claims)
-        return tuple(f"{self.metadata.namespace}/{name}" for name in names if name)
-
-    @property
     def workload(self) -> str | None:
         """Key of the Workload that the pod's annotation names, or None."""
         name = self.metadata.annotations.get(WORKLOAD_ANNOTATION)
         return f"{self.metadata.namespace}/{name}" if name else None
+
+
+class Pod(GatedPod, frozen=True):
+    """The read fields of a pod."""
+
+    spec: PodSpec = PodSpec()
+    status: PodStatus = PodStatus()
+
+    @property
+    def resizing(self) -> bool:
+        """Reports whether a change of its resources in place is pending or in progress."""
+        return any(c.type in (RESIZE_PENDING, RESIZE_IN_PROGRESS) for c in self.status.conditions)
+
+    @property
+    def resize_infeasible(self) -> bool:
+        """Reports whether its node has refused a change of its resources for good."""
+        return any(c.type == RESIZE_PENDING and c.reason == "Infeasible" for c in self.status.conditions)
+
+    @property
+    def devices(self) -> tuple[str, ...]:
+        """Keys `namespace/name` of the ResourceClaimTemplates of the pod's devices."""
+        names = (claim.resource_claim_template_name for claim in self.spec.resource_claims)
+        return tuple(f"{self.metadata.namespace}/{name}" for name in names if name)
 
 
 class NodeSpec(_Wire, frozen=True):
