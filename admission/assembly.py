@@ -32,7 +32,7 @@ from admission.controllers.nodes.pod_mover import PodMover
 from admission.controllers.nodes.relabelled import RelabelledController
 from admission.controllers.nodes.shared_hostnames import SharedHostnamesController
 from admission.controllers.nodes.spare_hosts import SpareHostsController
-from admission.controllers.nodes.unbound import UnboundController, unbound_informer
+from admission.controllers.nodes.unbound import UnboundController, scheduling_warnings, unbound_informer
 from admission.controllers.options import job_options, lifecycle_rules, shown
 from admission.controllers.pods.gangs.freequeue import FreeQueueController
 from admission.controllers.pods.gangs.gang_groups import GangGroupController
@@ -240,13 +240,16 @@ def living(shared: Shared, decides: Deciding) -> ProcessPart:
     )
     decides.feed.on_validation_error(workloads.again)
     shared.job_kinds.on_change(workloads.kinds_changed)
-    evictor, waiting = Evictor(writer, views, recorder), unbound_informer(shared.kube)
+    evictor = Evictor(writer, views, recorder)
+    pending, warnings = unbound_informer(shared.kube), scheduling_warnings(shared.kube)
     failures = FailureRules(together=section.replace_nodes_together)
     displace = decides.scheduler.displace
     nodes = NodeController(writer, views, decides.ledger, evictor, recorder, rules=failures, displace=displace)
     mover = PodMover(writer, views, decides.ledger, displace)
-    unbound = UnboundController(writer, views, waiting, evictor, recorder, section.unschedulable_timeout, mover=mover)
     created, limit = creation_events(shared.kube), section.unschedulable_timeout
+    unbound = UnboundController(
+        writer, views, decides.ledger, pending, warnings, evictor, recorder, limit, mover=mover
+    )
     uncreated = UncreatedController(writer, views, decides.ledger, created, evictor, recorder, limit)
     relabelled = RelabelledController(writer, views, decides.ledger, recorder)
     shared_hostnames = SharedHostnamesController(views, recorder)
@@ -281,7 +284,7 @@ def living(shared: Shared, decides: Deciding) -> ProcessPart:
     capacity = CapacityGauges(decides.ledger, decides.queues, settings.metrics.domain_limit)
     lives = LifecycleMetrics(views, by_local_queue=gauges.local_queues)
     return ProcessPart(
-        (waiting, created),
+        (pending, warnings, created),
         runs=(
             ("workloads", workloads.run),
             ("nodes", nodes.reconciler.run),

@@ -6,7 +6,7 @@ from typing import Annotated, Any, ClassVar, Final
 
 from pydantic import ConfigDict, Field
 
-from api.meta import Condition, KubeModel, KubeObject, OwnerReference
+from api.meta import Condition, KubeModel, KubeObject, OwnerReference, find_condition, parse_time
 from api.names import ADMITTED, API_VERSION, GROUP, IS_GROUP_WORKLOAD, QUOTA_RESERVED
 from api.schema import (
     CONDITIONS,
@@ -361,6 +361,21 @@ class Workload(KubeObject):
         return {
             each.name: each.count for each in self.status.reclaimable_pods if each.count <= counts.get(each.name, 0)
         }
+
+    @property
+    def admitted_pods(self) -> int:
+        """Returns how many pods were admitted and have not returned their quota; 0 without an admission."""
+        admission = self.status.admission
+        counts = {pod_set.name: pod_set.count for pod_set in self.spec.pod_sets}
+        sets = admission.pod_set_assignments if admission is not None else ()
+        admitted = sum(counts.get(each.name, 0) if each.count is None else each.count for each in sets)
+        return admitted - sum(self.reclaimed.values())
+
+    @property
+    def admitted_at(self) -> float | None:
+        """Returns when it was admitted, in epoch seconds, or None."""
+        admitted = find_condition(self.status.conditions, ADMITTED)
+        return parse_time(admitted.last_transition_time) if admitted is not None else None
 
     @property
     def owner(self) -> OwnerReference | None:

@@ -47,7 +47,7 @@ from api.kube.informers.store import Change, ChangeType
 from api.kube.reconcile import Reconciler
 from api.kube.resources import EVENTS, JOBS, Resource
 from api.meta import find_condition, parse_time, rfc3339
-from api.names import ADMITTED, NOT_CREATED, EvictedReason, WorkloadStateReason
+from api.names import NOT_CREATED, EvictedReason, WorkloadStateReason
 from api.workloads import RequeueState, Workload
 
 _REASONS: Final = frozenset(("FailedCreate", "FailedCreatePod", "FailedToCreateHeadPod", "FailedToCreateWorkerPod"))
@@ -252,7 +252,7 @@ class UncreatedController:
         before = find_condition(workload.status.conditions, NOT_CREATED)
         is_refused = before is not None and before.status == "True" and before.reason == WorkloadStateReason.REFUSED
         since = parse_time(before.last_transition_time) if before is not None and is_refused else None
-        admitted, bound = self._counts(workload)
+        admitted, bound = workload.admitted_pods, len(self._ledger.allocations.pods_of(workload.key))
         refusal = self._refusals.get(key)
         if bound >= admitted or refusal is None or self._is_over(refusal, workload):
             self._refusals.pop(key, None)
@@ -281,19 +281,11 @@ class UncreatedController:
         return _AGAIN
 
     def _is_over(self, refusal: Refusal, workload: Workload) -> bool:
-        return refusal.at < max(_admitted_at(workload), self._now() - _STALE)
+        return refusal.at < max(workload.admitted_at or 0.0, self._now() - _STALE)
 
     def _is_overdue(self, since: float, refusal: Refusal) -> bool:
         now = self._now()
         return self._timeout is not None and since + self._timeout <= now <= refusal.at + _FRESH
-
-    def _counts(self, workload: Workload) -> tuple[int, int]:
-        """Returns how many pods were admitted and not given back, and how many are bound."""
-        admission = workload.status.admission
-        counts = {each.name: each.count for each in workload.spec.pod_sets}
-        sets = admission.pod_set_assignments if admission is not None else ()
-        admitted = sum(counts.get(each.name, 0) if each.count is None else each.count for each in sets)
-        return admitted - sum(workload.reclaimed.values()), len(self._ledger.allocations.pods_of(workload.key))
 
     async def _write(self, workload: Workload, text: str, *, refused: bool = True) -> None:
         before, generation = find_condition(workload.status.conditions, NOT_CREATED), workload.metadata.generation
@@ -314,9 +306,3 @@ class UncreatedController:
         status = evicted(status, eviction, now, workload.metadata.generation)
         status = status.model_copy(update={"requeue_state": state})
         await self._evictor.write(workload, status, eviction, Writer.REFUSED_PODS)
-
-
-def _admitted_at(workload: Workload) -> float:
-    """Returns when it was admitted, in epoch seconds."""
-    admitted = find_condition(workload.status.conditions, ADMITTED)
-    return (parse_time(admitted.last_transition_time) if admitted is not None else None) or 0.0

@@ -6,15 +6,19 @@ may be bound; later it gets another place (pod_mover.py). The Workload's conditi
 kube-scheduler's message, and turns False once there are none. After the configured timeout the workload is evicted and queues
 again. A workload of a single pod is only reported, since nothing would replace its pod.
 
-The watch is limited to pending pods, and only the identity is kept of those that have a node or no such condition.
+Each pending pod costs three events of its watch until it is bound, and in most clusters no pod of a gang is ever refused. So
+that watch begins with the first warning FailedScheduling about a pod of a namespace that has Workloads, or when a Workload
+lacks bound pods for long, since warnings may be lost. Only the identity is kept of pods that have a node or no such condition.
 """
 
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from sys import intern
+from typing import Final
 
 import msgspec
 
@@ -29,14 +33,16 @@ from admission.controllers.watch.projection import ProjectedMeta
 from admission.controllers.write.evictor import Evictor
 from admission.controllers.write.outcome import Outcome
 from admission.controllers.write.report_writer import ReportWriter
+from admission.engine.ledger.ledger import Ledger
 from admission.engine.listed import listed
 from admission.metrics import controller as metrics
 from api.kube.client import Kube
 from api.kube.events import EventRecorder
 from api.kube.informers.informer import Informer
+from api.kube.informers.lazy_informer import LazyInformer
 from api.kube.informers.store import Change, ChangeType
 from api.kube.reconcile import Reconciler
-from api.kube.resources import PODS
+from api.kube.resources import EVENTS, PODS
 from api.meta import Condition, find_condition, is_true, parse_time
 from api.names import HOSTNAME_LABEL, LWS_NAME, PODSET_LABEL, UNSCHEDULABLE, WORKLOAD_ANNOTATION, EvictedReason
 from api.pod.pods import PENDING_PODS
@@ -49,6 +55,11 @@ _SETTLE = 1.0
 _REWORD = 10.0
 # The number of pods that a message names, and the length of kube-scheduler's message in it.
 _NAMED, _LONGEST_MESSAGE = 8, 600
+_WARNINGS: Final = "reason=FailedScheduling,involvedObject.kind=Pod"
+_SOME_LATE: Final = 60.0
+"""Seconds in which no further pod was bound, after which the others may have been refused without a warning."""
+_ALL_LATE: Final = 600.0
+"""Seconds after an admission, the same while none is bound: the controllers that create pods may be behind."""
 
 
 class _PendingPodOwner(msgspec.Struct, gc=False):
@@ -146,9 +157,36 @@ def _owner(meta: _PendingPodMeta) -> tuple[str, str] | None:
     return next(((owner.kind, owner.name) for owner in meta.owner_references if owner.controller), None)
 
 
-def unbound_informer(kube: Kube) -> Informer[UnboundPod]:
+class _Warning(msgspec.Struct, gc=False):
+    metadata: _PendingPodMeta
+
+
+@dataclass(frozen=True, slots=True)
+class SchedulingWarning:
+    """An event in which kube-scheduler says that it found no node for a pod of this namespace."""
+
+    metadata: ProjectedMeta
+
+
+class WarningReader:
+    """Decodes events. Raises msgspec's errors."""
+
+    def __init__(self) -> None:
+        self._decode = msgspec.json.Decoder(_Warning).decode
+
+    def __call__(self, data: bytes) -> SchedulingWarning:
+        meta = self._decode(data).metadata
+        return SchedulingWarning(ProjectedMeta(meta.name, intern(meta.namespace), meta.uid, meta.resource_version))
+
+
+def unbound_informer(kube: Kube) -> LazyInformer[UnboundPod]:
     """Returns the informer of pending pods that belong to a pod set."""
-    return Informer(kube, PODS, UnboundReader(), label_selector=PODSET_LABEL, field_selector=PENDING_PODS)
+    return LazyInformer(kube, PODS, UnboundReader(), label_selector=PODSET_LABEL, field_selector=PENDING_PODS)
+
+
+def scheduling_warnings(kube: Kube) -> Informer[SchedulingWarning]:
+    """Returns the informer of kube-scheduler's warnings about pods."""
+    return Informer(kube, EVENTS, WarningReader(), field_selector=_WARNINGS)
 
 
 class UnboundController:
@@ -158,7 +196,9 @@ class UnboundController:
         self,
         kube: Kube,
         views: Views,
-        pods: Informer[UnboundPod],
+        ledger: Ledger,
+        pods: LazyInformer[UnboundPod],
+        warnings: Informer[SchedulingWarning],
         evictor: Evictor,
         recorder: EventRecorder,
         timeout: float | None,
@@ -166,7 +206,10 @@ class UnboundController:
         *,
         mover: PodMover | None = None,
     ) -> None:
-        self._views, self._pods, self._evictor, self._timeout, self._now = views, pods, evictor, timeout, now
+        self._views, self._ledger, self._pods, self._evictor = views, ledger, pods, evictor
+        self._timeout, self._now = timeout, now
+        self._namespaces: Counter[str] = Counter()
+        self._bound: dict[str, int] = {}  # bound pods of workloads that lack some, at the last look
         self._reports = ReportWriter(kube, Writer.UNBOUND_PODS, recorder, views.workloads.observe)
         self._reported_at: dict[str, tuple[str, float]] = {}
         self._mover = mover
@@ -174,8 +217,13 @@ class UnboundController:
         pods.add_index(_BY_WORKLOAD, lambda pod: [pod.workload] if pod.workload else [])
         pods.add_handler(self._pod_changed)
         views.workloads.add_handler(self._workload_changed)
+        warnings.add_handler(self._warned)
 
     # ---- watch handlers
+
+    def _warned(self, change: Change[SchedulingWarning]) -> None:
+        if change.type is not ChangeType.DELETED and self._namespaces[change.object.metadata.namespace]:
+            self._pods.wake()
 
     def _pod_changed(self, change: Change[UnboundPod]) -> None:
         before = change.old.workload if change.old else None
@@ -191,9 +239,20 @@ class UnboundController:
         return "" if admission is None else admission.cluster_queue
 
     def _workload_changed(self, change: Change[Workload]) -> None:
-        """Queues workloads whose condition a former leader wrote, and those whose pods are being moved."""
-        if change.old is None and is_true(change.object.status.conditions, UNSCHEDULABLE):
+        """Queues workloads whose condition a former leader wrote, those that start, and those whose pods are being moved."""
+        namespace, status = change.object.metadata.namespace or "", change.object.status
+        if change.type is ChangeType.DELETED:
+            self._namespaces[namespace] -= 1
+            return
+        self._namespaces[namespace] += change.old is None
+        if change.old is None and is_true(status.conditions, UNSCHEDULABLE):
             self.reconciler.add_after(change.key, _SETTLE)
+        elif (
+            not self._pods.is_wanted
+            and is_running(status)
+            and (change.old is None or not is_running(change.old.status))
+        ):
+            self.reconciler.add_after(change.key, _SOME_LATE)
         elif self._mover is not None and self._mover.is_moving(change.key):
             self.reconciler.add(change.key)
 
@@ -204,6 +263,8 @@ class UnboundController:
         if workload is None or not is_running(workload.status):
             self._forget(key)
             return None
+        if not self._pods.has_synced:
+            return self._until_late(workload)
         stuck = sorted(self._pods.by_index(_BY_WORKLOAD, key), key=lambda pod: pod.metadata.name)
         before = find_condition(workload.status.conditions, UNSCHEDULABLE)
         reported = before is not None and before.status == "True"
@@ -213,8 +274,23 @@ class UnboundController:
         later = await self._report(workload, stuck, before if reported else None)
         return min((each for each in (soon, later) if each is not None), default=None)
 
+    def _until_late(self, workload: Workload) -> float | None:
+        """Begins the watch of pending pods if the workload's pods are late; returns the seconds until the next look, if any."""
+        bound = len(self._ledger.allocations.pods_of(workload.key))
+        reported = is_true(workload.status.conditions, UNSCHEDULABLE)
+        if bound >= workload.admitted_pods and not reported:
+            self._bound.pop(workload.key, None)
+            return None
+        before, self._bound[workload.key] = self._bound.get(workload.key, 0), bound
+        is_late = bound == before if bound else (workload.admitted_at or 0.0) + _ALL_LATE <= self._now()
+        if reported or is_late:
+            self._bound.clear()
+            self._pods.wake()
+        return _SETTLE if self._pods.is_wanted else _SOME_LATE
+
     def _forget(self, key: str) -> None:
         self._reported_at.pop(key, None)
+        self._bound.pop(key, None)
         if self._mover is not None:
             self._mover.over(key)
 

@@ -1,7 +1,7 @@
 """Stand-in for kube-scheduler: binds ungated pods to the first node, by name, that fits.
 
-Pods of higher priority come first, then older ones. A pod that fits nowhere gets PodScheduled=False, Unschedulable, and is
-retried when a node changes or capacity is released. It never scores or preempts. fitting.py has the filters.
+Pods of higher priority come first, then older ones. A pod that fits nowhere gets PodScheduled=False, Unschedulable, and a
+warning FailedScheduling, and is retried when a node changes or capacity is released. It never scores or preempts. fitting.py has the filters.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from api.embedded.store import ObjectStorage
 from api.embedded.table import StoreEvent
 from api.embedded.workers.base import Worker
 from api.embedded.workers.fitting import allocatable, named_nodes, refusal, requests, shortage, unschedulable
-from api.kube.resources import NODES, PODS, Resource
+from api.kube.resources import EVENTS, NODES, PODS, Resource
 from api.pod.pods import Node, Pod
 from api.text.quantity import Resources
 
@@ -134,6 +134,28 @@ class PodScheduler(Worker):
         status["conditions"].append({**condition, "lastProbeTime": None, "lastTransitionTime": self.store.now()})
         namespace, _, name = key.partition("/")
         self.store.patch(PODS, name, {"status": status}, namespace, subresource="status")
+        self._warn(obj, message)
+
+    def _warn(self, pod: Obj, message: str) -> None:
+        meta, now = pod["metadata"], self.store.now()
+        self.store.create(
+            EVENTS,
+            {
+                "metadata": {"generateName": f"{meta['name']}.", "namespace": meta["namespace"]},
+                "involvedObject": {
+                    "apiVersion": "v1",
+                    "kind": "Pod",
+                    **{key: meta[key] for key in ("namespace", "name", "uid")},
+                },
+                "reason": "FailedScheduling",
+                "type": "Warning",
+                "message": message,
+                "reportingComponent": NAME,
+                "firstTimestamp": now,
+                "lastTimestamp": now,
+                "count": 1,
+            },
+        )
 
 
 def _to_schedule(pod: Obj) -> bool:

@@ -25,6 +25,11 @@ class LazyInformer(Informer[T]):
             self._woken.set()
 
     @property
+    def is_wanted(self) -> bool:
+        """Reports whether a caller has asked for the copy."""
+        return self._wanted
+
+    @property
     def is_settled(self) -> bool:
         """Reports whether the copy was not requested, or holds its first list."""
         return not self._wanted or self.has_synced

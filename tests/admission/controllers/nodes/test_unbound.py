@@ -7,15 +7,23 @@ from typing import Any, cast
 
 import pytest
 
-from admission.controllers.nodes.unbound import UnboundController, UnboundPod, UnboundReader
+from admission.controllers.nodes.unbound import (
+    SchedulingWarning,
+    UnboundController,
+    UnboundPod,
+    UnboundReader,
+    WarningReader,
+)
 from admission.controllers.state.condition_table import Writer
 from admission.controllers.state.evictions import Eviction
 from admission.controllers.watch.cluster_view import Views
 from admission.controllers.write.evictor import Evictor
+from admission.engine.ledger.ledger import Ledger
 from api.embedded.patch import merge_patch
 from api.kube.client import Kube
 from api.kube.events import EventRecorder
 from api.kube.informers.informer import Informer
+from api.kube.informers.lazy_informer import LazyInformer
 from api.kube.informers.store import Store
 from api.meta import Condition, find_condition
 from api.names import IS_GROUP_WORKLOAD, UNSCHEDULABLE, WORKLOAD_ANNOTATION
@@ -24,6 +32,7 @@ from tests.builders import NOW, workload
 
 SAYS = "0/3 nodes are available: 1 Insufficient cpu."
 read = UnboundReader()
+read_warning = WarningReader()
 
 
 def waiting(
@@ -41,12 +50,28 @@ def waiting(
     return read(json.dumps({"metadata": meta, "spec": spec, "status": {"conditions": states}}).encode())
 
 
+class PendingPods(Store[UnboundPod]):
+    """The copy of pending pods, which is listed as soon as somebody asks for it, if the API server answers."""
+
+    is_wanted = True
+    answers = True
+
+    @property
+    def has_synced(self) -> bool:
+        return self.is_wanted and self.answers
+
+    def wake(self) -> None:
+        self.is_wanted = True
+
+
 class UnboundServer:
-    """Stands for the API server, for the copies of it, and for what is told."""
+    """Stands for the API server, for the copies of it, and for what is told. `bound` pods of the 16 are bound."""
 
     def __init__(self, timeout: float | None = 60.0, **fields: Any) -> None:
         self.workloads: Store[Workload] = Store("workloads")
-        self.pods: Store[UnboundPod] = Store("pods")
+        self.pods = PendingPods("pods")
+        self.warnings: Store[SchedulingWarning] = Store("events")
+        self.allocations, self.bound = self, 0
         self.told: list[str] = []
         self.evicted: list[Eviction] = []
         self.now = NOW + 100
@@ -54,12 +79,21 @@ class UnboundServer:
         self.controller = UnboundController(
             cast("Kube", self),
             cast("Views", self),
-            cast("Informer[UnboundPod]", self.pods),
+            cast("Ledger", self),
+            cast("LazyInformer[UnboundPod]", self.pods),
+            cast("Informer[SchedulingWarning]", self.warnings),
             cast("Evictor", self),
             cast("EventRecorder", self),
             timeout,
             lambda: self.now,
         )
+
+    def pods_of(self, _: str) -> range:
+        return range(self.bound)
+
+    def warn(self, namespace: str) -> None:
+        meta = {"name": "e", "namespace": namespace, "uid": "e", "resourceVersion": "1"}
+        self.warnings.upsert(read_warning(json.dumps({"metadata": meta, "reason": "FailedScheduling"}).encode()))
 
     async def patch(self, _: Any, name: str, body: Any, *__: Any, **___: Any) -> Workload:
         was = self.workloads.objects[f"ns/{name}"].to_wire()
@@ -76,6 +110,13 @@ class UnboundServer:
     async def look(self) -> Condition | None:
         self.again = await self.controller._reconcile("ns/wl")
         return find_condition(self.workloads.objects["ns/wl"].status.conditions, UNSCHEDULABLE)
+
+
+def unwatched(bound: int = 0) -> UnboundServer:
+    """Returns a server whose pending pods nobody has asked for yet, with so many bound pods."""
+    server = UnboundServer()
+    server.pods.is_wanted, server.bound = False, bound
+    return server
 
 
 def test_pods_that_are_gated_bound_or_not_refused_yet_are_nothing() -> None:
@@ -156,3 +197,61 @@ async def test_it_stays_where_the_setting_says_never_and_where_nothing_replaces_
     server.now += 1000
     await server.look()
     assert server.evicted == []
+
+
+@pytest.mark.parametrize(("namespace", "watched"), [("ns", True), ("elsewhere", False)])
+def test_the_first_warning_where_workloads_are_begins_the_watch_of_pending_pods(namespace: str, watched: bool) -> None:
+    server = unwatched()
+    server.warn(namespace)
+    assert server.pods.is_wanted is watched
+
+
+def test_a_warning_after_the_last_workload_begins_nothing() -> None:
+    server = unwatched()
+    server.workloads.delete_key("ns/wl")
+    server.warn("ns")
+    assert not server.pods.is_wanted
+
+
+@pytest.mark.parametrize(
+    ("bound", "seconds", "watched"),
+    [
+        ((16, 16), 10_000, False),
+        ((14, 15), 10_000, False),
+        ((15, 15), 60, True),
+        ((0, 0), 599, False),
+        ((0, 0), 600, True),
+    ],
+    ids=["all-bound", "one-more", "no-more", "none-soon", "none-late"],
+)
+@pytest.mark.asyncio
+async def test_pods_that_are_late_begin_the_watch_although_no_warning_came(
+    bound: tuple[int, int], seconds: int, watched: bool
+) -> None:
+    """`bound`: pods at the first look and at the second, which is so many seconds after the admission."""
+    server = unwatched(bound[0])
+    admitted = server.workloads.objects["ns/wl"].admitted_at
+    assert admitted is not None
+    server.now = admitted + 1
+    await server.look()
+    assert not server.pods.is_wanted
+    server.now, server.bound = admitted + seconds, bound[1]
+    await server.look()
+    assert server.pods.is_wanted is watched
+    if bound[1] < 16:
+        assert server.again is not None, "it is looked at again"
+
+
+@pytest.mark.asyncio
+async def test_what_a_former_leader_reported_stays_until_pending_pods_are_listed() -> None:
+    former = UnboundServer()
+    former.pods.upsert(waiting(3))
+    assert (await former.look() or pytest.fail("not reported")).status == "True"
+    server = unwatched(16)
+    server.workloads.delete_key("ns/wl")
+    server.workloads.upsert(former.workloads.objects["ns/wl"])
+    server.pods.answers = False
+    condition = await server.look()
+    assert server.pods.is_wanted
+    assert condition is not None
+    assert condition.status == "True"
