@@ -94,8 +94,9 @@ class ObjectIdentity(msgspec.Struct, frozen=True):
 
 def identity(obj: object) -> ObjectIdentity:
     """Returns the identity of a dict, or of a type with `metadata.name` (and `namespace`, `uid`, `resource_version`)."""
-    if type(obj) is dict or isinstance(obj, Mapping):  # the first test is cheaper
-        meta = obj["metadata"]
+    # Asked three times an event: `isinstance` of an abstract class would cost more than the rest.
+    if type(obj) is dict or not hasattr(obj, "metadata"):
+        meta = cast("Mapping[str, Any]", obj)["metadata"]
         return ObjectIdentity(
             meta.get("name", ""), meta.get("namespace") or "", meta.get("uid", ""), meta.get("resourceVersion", "")
         )

@@ -88,7 +88,7 @@ COLLECTIONS: Final = Histogram(
     buckets=_LAGS,
 )
 
-TASKS: Final = Gauge("stowage_tasks", "Tasks of the event loop that have not ended, counted once a second.")
+TASKS: Final = Gauge("stowage_tasks", "Tasks of the event loop that have not ended.")
 
 LEADER: Final = Gauge("stowage_leader", "1 while this process holds the Lease.", ("lease",))
 

@@ -26,8 +26,6 @@ _WORKS: Final = 0.02
 """The share of a processor from which the process works."""
 _LONG: Final = 1.0
 """Seconds from which the log reports a blocked loop. A loop blocked for longer than the Lease lasts loses leadership."""
-_COUNTED: Final = 1.0
-"""Seconds between two counts of the tasks."""
 
 
 def held(delay: float, cpu: float) -> float:
@@ -42,7 +40,8 @@ def period_after(period: float, cpu: float) -> float:
 
 async def watch_loop() -> None:
     """Measures until cancelled."""
-    garbage = Garbage()
+    garbage, loop = Garbage(), asyncio.get_running_loop()
+    metrics.TASKS.set_function(lambda: len(asyncio.all_tasks(loop)))
     try:
         await _watch(garbage)
     finally:
@@ -50,11 +49,8 @@ async def watch_loop() -> None:
 
 
 async def _watch(garbage: Garbage) -> None:
-    cpu, period, count = time.process_time(), PERIOD, 0.0
+    cpu, period = time.process_time(), PERIOD
     while True:
-        if time.perf_counter() >= count:
-            metrics.TASKS.set(len(asyncio.all_tasks()))
-            count = time.perf_counter() + _COUNTED
         garbage.collect()
         due = time.perf_counter() + period
         await asyncio.sleep(period)

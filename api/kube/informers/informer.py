@@ -90,10 +90,13 @@ class Informer(Generic[T]):
         self._store: Store[T] = Store(resource.plural, selection)
         self._writes = OwnWrites(metrics.WATCH_LAG.labels(resource.plural), clock)
         self._has_bookmarks = resource not in _WITHOUT_BOOKMARKS
-        self._heard = metrics.INFORMER_HEARD.labels(resource.plural, selection)
+        self._heard_at = 0.0
+        self._last_version = ""  # as `_version`, but never forgotten
+        # Asked for at a scrape: an event comes far more often.
+        metrics.INFORMER_HEARD.labels(resource.plural, selection).set_function(lambda: self._heard_at)
+        metrics.INFORMER_VERSION.labels(resource.plural, selection).set_function(self._progress)
         # From 0: where a series begins with its first event, Prometheus sees no increase.
         metrics.INFORMER_UNDECODABLE.labels(resource.plural)
-        self._progress = metrics.INFORMER_VERSION.labels(resource.plural, selection)
         self._backoff = Backoff(self._settings.backoff_base, self._settings.backoff_max)
         self._synced = asyncio.Event()
         self._version = ""
@@ -226,7 +229,7 @@ class Informer(Generic[T]):
                 await self._handle_event(event, refreshes)
                 await turns.give_way()
         if not self._has_bookmarks:
-            self._heard.set(time.time())  # the server has ended it: all that is heard of a quiet kind
+            self._heard_at = time.time()  # the server has ended it: all that is heard of a quiet kind
         if self._clock.now() - started > _QUIET:
             self._failures = 0
 
@@ -362,11 +365,12 @@ class Informer(Generic[T]):
 
     def _reached(self, version: str) -> None:
         """Records the resourceVersion of the copy, from which the watch resumes."""
-        self._heard.set(time.time())
+        self._heard_at = time.time()
         if version:
-            self._version = version
-            if version.isdigit():
-                self._progress.set(int(version))
+            self._version = self._last_version = version
+
+    def _progress(self) -> float:
+        return int(self._last_version) if self._last_version.isdigit() else 0
 
     def _decode(self, raw: msgspec.Raw) -> T | None:
         """Returns the typed object, or None (logged) if it does not decode. Removes managedFields, half of a Job's memory."""

@@ -84,7 +84,7 @@ class OptionalInformer(Informer[Any]):
         if self.served:
             log.warning("kind no longer served", extra={"resource": self.resource.plural})
         self.served, self.last_error = False, error
-        self._heard.set(0)  # the watch delivers nothing
+        self._heard_at = 0.0  # the watch delivers nothing
         self._version, self._failures = "", max(self._failures, 1)
 
     async def _show(self, items: dict[str, dict[str, Any]]) -> None:

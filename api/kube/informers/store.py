@@ -81,7 +81,8 @@ class Store(Generic[T]):
         self._handlers: list[Handler[T]] = []
         self._indexes: dict[str, Index[T]] = {}
         self._seen = {kind: metrics.INFORMER_EVENTS.labels(label, kind.value) for kind in ChangeType}
-        self._kept = metrics.INFORMER_OBJECTS.labels(label, selection)
+        # Asked for at a scrape: an event comes far more often.
+        metrics.INFORMER_OBJECTS.labels(label, selection).set_function(self._objects.__len__)
 
     @property
     def objects(self) -> Mapping[str, T]:
@@ -169,20 +170,17 @@ class Store(Generic[T]):
                 self._emit(change)
             yield
 
-    def _upsert(self, obj: T, *, listed: bool = False) -> Iterator[Change[T]]:
+    def _upsert(self, obj: T, *, listed: bool = False) -> tuple[Change[T], ...]:
         new = identity(obj)
         old = self._objects.get(new.key)
         if old is None:
-            yield Change(ChangeType.ADDED, new.key, obj, None)
-            return
+            return (Change(ChangeType.ADDED, new.key, obj, None),)
         was = identity(old)
         if _is_same(new, was, obj, old) or (_is_older(new, was) and not listed):
-            return
+            return ()
         if new.uid != was.uid:
-            yield Change(ChangeType.DELETED, new.key, old, old)
-            yield Change(ChangeType.ADDED, new.key, obj, None)
-        else:
-            yield Change(ChangeType.MODIFIED, new.key, obj, old)
+            return (Change(ChangeType.DELETED, new.key, old, old), Change(ChangeType.ADDED, new.key, obj, None))
+        return (Change(ChangeType.MODIFIED, new.key, obj, old),)
 
     def _emit(self, change: Change[T]) -> None:
         if change.type is ChangeType.DELETED:
@@ -194,7 +192,6 @@ class Store(Generic[T]):
             for name, index in self._indexes.items():
                 self._file(name, index, change.key, change.object)
         self._seen[change.type].inc()
-        self._kept.set(len(self._objects))
         for fn in self._handlers:
             self._show(fn, change)
 
