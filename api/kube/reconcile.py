@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Awaitable, Callable
 
 from api.errors import Conflict, StowageError
@@ -37,7 +37,7 @@ class Queue:
         self._since: dict[str, float] = {}  # due time of keys that wait, or that are held and were added again
         self._held: set[str] = set()
         self._plans: dict[str, tuple[float, Timer]] = {}
-        self._filled = asyncio.Event()
+        self._idle: deque[asyncio.Future[None]] = deque()  # workers that wait for a key
         self._depth, self._waited = metrics.QUEUE_DEPTH.labels(name), metrics.QUEUE_SECONDS.labels(name)
 
     def __len__(self) -> int:
@@ -90,13 +90,32 @@ class Queue:
     async def take(self) -> str:
         """Waits for a key and returns it, urgent and longest-waiting first; the caller holds it until `done`."""
         while not len(self):
-            self._filled.clear()
-            await self._filled.wait()
+            await self._push_seen()
         key, _ = (self._urgent or self._ready).popitem(last=False)
         self._held.add(key)
         self._waited.observe(max(0.0, self._clock.now() - self._since.pop(key)))
         self._depth.set(len(self))
         return key
+
+    async def _push_seen(self) -> None:
+        """Waits until a key is pushed for this worker: each key wakes one of those that wait."""
+        pushed = asyncio.get_running_loop().create_future()
+        self._idle.append(pushed)
+        try:
+            await pushed
+        except asyncio.CancelledError:
+            if pushed in self._idle:
+                self._idle.remove(pushed)
+            elif len(self):
+                self._wake()  # it was woken for a key that another worker must take
+            raise
+
+    def _wake(self) -> None:
+        while self._idle:
+            worker = self._idle.popleft()
+            if not worker.done():
+                worker.set_result(None)
+                return
 
     def done(self, key: str) -> None:
         """Releases a key, and queues it again if it was added meanwhile."""
@@ -113,7 +132,7 @@ class Queue:
 
     def _push(self, key: str, *, urgent: bool) -> None:
         (self._urgent if urgent else self._ready)[key] = None
-        self._filled.set()
+        self._wake()
         self._depth.set(len(self))
 
 
