@@ -9,7 +9,6 @@ webhooks for custom resources before it checks their schema.
 from __future__ import annotations
 
 import base64
-import copy
 import re
 from typing import Any, Final
 
@@ -122,7 +121,8 @@ def review(path: str, request: Request, lookups: Lookups, rules: ReviewRules) ->
 def _mutated(endpoint: KindRules, request: Request, lookups: Lookups, rules: ReviewRules) -> Wire:
     if not endpoint.completes or not (request.operation == CREATE or endpoint.updates):
         return _answer(request, allowed=True)
-    changed = copy.deepcopy(request.new)
+    # A copy of JSON by its codec: copy.deepcopy would take a fourth of the whole review.
+    changed = msgspec.json.decode(msgspec.json.encode(request.new))
     endpoint.mutate(changed, request, lookups, rules)
     if request.trace and QUEUE_NAME_LABEL in (changed["metadata"].get("labels") or {}):
         # replaces what the user may have written: nobody joins the trace of another object
