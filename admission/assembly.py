@@ -6,7 +6,6 @@ by app.py.
 
 from __future__ import annotations
 
-import asyncio
 import time
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
@@ -50,6 +49,7 @@ from admission.controllers.report.lifecycle_metrics import LifecycleMetrics
 from admission.controllers.report.wait_reasons import WaitReporter
 from admission.controllers.sakkara.feature import Sakkara
 from admission.controllers.watch.cluster_view import Views
+from admission.controllers.watch.cycle_due import CycleDue
 from admission.controllers.watch.feature import ControllerFeature, ControllerFeatures, FeatureContext, Run
 from admission.controllers.watch.feed import Feed
 from admission.controllers.watch.past_usage import UsageSampler
@@ -97,7 +97,7 @@ class Shared(FeatureContext):
     def of(cls, kube: Kube, writer: Kube, settings: AdmissionSettings, views: Views, recorder: EventRecorder) -> Self:
         """Returns the objects that the parts share, with an empty ledger and empty queues."""
         queues = PendingQueues(PastUsage(settings.admission_fair_sharing.rules()))
-        ledger, due = Ledger(settings.placement.options()), asyncio.Event()
+        ledger, due = Ledger(settings.placement.options()), CycleDue()
         reader = QueuedPodReader(
             settings.integrations.label_keys_to_copy, settings.integrations.annotation_keys_to_copy
         )
@@ -170,6 +170,7 @@ def deciding(shared: Shared) -> Deciding:
         views,
         state,
         due.set,
+        request_cycle_soon=due.set_soon,
         rules=replace(settings.resources.rules(), reclaims=settings.controller.reclaimable_pods),
         by_eviction=by_eviction,
         groups_outrank=settings.sakkara.priority_across_namespaces,
@@ -210,7 +211,7 @@ def deciding(shared: Shared) -> Deciding:
     return Deciding(part, state, ledger, queues, feed, scheduler, context, waits)
 
 
-def _readiness(shared: Shared, state: SchedulerState, due: asyncio.Event) -> Readiness | None:
+def _readiness(shared: Shared, state: SchedulerState, due: CycleDue) -> Readiness | None:
     """Returns the object that blocks admission until the pods of others are ready, or None if not enabled."""
 
     def requeue_all() -> None:
@@ -247,9 +248,7 @@ def living(shared: Shared, decides: Deciding) -> ProcessPart:
     nodes = NodeController(writer, views, decides.ledger, evictor, recorder, rules=failures, displace=displace)
     mover = PodMover(writer, views, decides.ledger, displace)
     created, limit = creation_events(shared.kube), section.unschedulable_timeout
-    unbound = UnboundController(
-        writer, views, decides.ledger, pending, warnings, evictor, recorder, limit, mover=mover
-    )
+    unbound = UnboundController(writer, views, decides.ledger, pending, warnings, evictor, recorder, limit, mover=mover)
     uncreated = UncreatedController(writer, views, decides.ledger, created, evictor, recorder, limit)
     relabelled = RelabelledController(writer, views, decides.ledger, recorder)
     shared_hostnames = SharedHostnamesController(views, recorder)

@@ -47,7 +47,7 @@ class LostWakeUps:
         """Looks at the next few, unless a cycle is due, which may start them anyway."""
         context, now = self._context, self._now()
         due = context.queues.next_due()
-        if context.cycle_due.is_set() or context.queues.has_head() or (due is not None and due <= now):
+        if context.cycle_due.is_expected or context.queues.has_head() or (due is not None and due <= now):
             return
         if not self._turn:
             self._turn = context.queues.lines.refused_first()[::-1]

@@ -3,10 +3,10 @@ it."""
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import dataclass
 
 from admission.controllers.decide.readiness import Readiness
+from admission.controllers.watch.cycle_due import CycleDue
 from admission.controllers.watch.feed import Feed
 from admission.engine.ledger.ledger import Ledger
 from admission.engine.queue.queues import PendingQueues
@@ -25,7 +25,7 @@ class SchedulerContext:
     feed: Feed
     ledger: Ledger
     queues: PendingQueues
-    cycle_due: asyncio.Event
+    cycle_due: CycleDue
     settings: ControllerSection
     sharing: FairSharingRules | None = None
     readiness: Readiness | None = None

@@ -2,6 +2,7 @@
 
 cluster_view, watched                        the watched kinds, their informers and copies; how a kind is declared
 feed                                         what each change means for the engine
+cycle_due                                    when the next cycle is due
 projection, local_copies                     the parts of objects that are kept
 feature                                      what a feature adds to the controller process
 affected, workload_conversion                the workloads that a change concerns; Workloads as the engine reads them

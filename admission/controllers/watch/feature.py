@@ -5,12 +5,12 @@ A hook that a feature does not implement does nothing.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
 from admission.controllers.watch.cluster_view import Views
+from admission.controllers.watch.cycle_due import CycleDue
 from admission.engine.ledger.ledger import Ledger
 from admission.engine.queue.queues import PendingQueues
 from admission.integrations.pods.pod import QueuedPod
@@ -40,7 +40,7 @@ class FeatureContext:
     queues: PendingQueues
     pods: Informer[QueuedPod]
     """Pods that are queued singly or in groups."""
-    cycle_due: asyncio.Event
+    cycle_due: CycleDue
     """Set when a cycle could decide something."""
 
 

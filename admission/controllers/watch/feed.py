@@ -61,6 +61,7 @@ class Feed:
         state: SchedulerState,
         request_cycle: Callable[[], None],
         *,
+        request_cycle_soon: Callable[[], None] | None = None,
         rules: ResourceRules = PLAIN,
         by_eviction: bool = True,
         groups_outrank: bool = False,
@@ -68,12 +69,14 @@ class Feed:
         guess: Guess = no_guess,
         tell_unread: Callable[[LocalQueue, str], None] = lambda queue, text: None,
     ) -> None:
-        """`wall` returns epoch seconds: advance reservations that have begun charge quota.
+        """`request_cycle_soon` is called instead of `request_cycle` while no queue has a head.
 
-        `guess` is an argument of WorkloadConversion, `tell_unread` of UsageReader.
+        `wall` returns epoch seconds: advance reservations that have begun charge quota. `guess` is an argument of
+        WorkloadConversion, `tell_unread` of UsageReader.
         """
         self._wall, self._rules = wall, rules
         self._views, self._state, self._request_cycle = views, state, request_cycle
+        self._request_cycle_soon = request_cycle_soon or request_cycle
         self._nodes: dict[str, model.Node] = {}
         self._cluster_queues: dict[str, model.ClusterQueue] = {}
         self._validation_errors: dict[str, str] = {}
@@ -364,7 +367,7 @@ class Feed:
 
     def _apply(self, event: model.Event) -> None:
         if self._state.apply(event):
-            self._request_cycle()
+            (self._request_cycle if self._state.queues.has_head() else self._request_cycle_soon)()
         if changed := self._state.ledger.bound.changed:
             queues = list(changed)
             changed.clear()

@@ -1,7 +1,8 @@
 """Stand-in for kube-scheduler: binds ungated pods to the first node, by name, that fits.
 
 Pods of higher priority come first, then older ones. A pod that fits nowhere gets PodScheduled=False, Unschedulable, and a
-warning FailedScheduling, and is retried when a node changes or capacity is released. It never scores or preempts. fitting.py has the filters.
+warning FailedScheduling, and is retried when a node changes or capacity is released. It never scores or preempts. fitting.py
+has the filters.
 """
 
 from __future__ import annotations

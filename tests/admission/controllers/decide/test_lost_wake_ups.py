@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any
 
 import pytest
 
 from admission.controllers.decide.lost_wake_ups import LostWakeUps
 from admission.controllers.decide.scheduler_context import SchedulerContext
+from admission.controllers.watch.cycle_due import CycleDue
 from admission.engine.model import ClusterQueue, Flavor, ObjectRemoved, QueueingStrategy, RemovedKind
 from admission.engine.queue.cluster_queue import QueueLine
 from admission.metrics import controller as metrics
@@ -26,7 +26,7 @@ class Watched:
             feed,  # type: ignore[arg-type]
             self.world.ledger,
             self.world.queues,
-            asyncio.Event(),
+            CycleDue(),
             ControllerSection(),
         )
         self.due = context.cycle_due

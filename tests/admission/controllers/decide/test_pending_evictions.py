@@ -14,6 +14,7 @@ from admission.controllers.decide.scheduler_context import SchedulerContext
 from admission.controllers.state.condition_table import Writer
 from admission.controllers.state.evictions import Eviction, evicted
 from admission.controllers.watch.cluster_view import Views
+from admission.controllers.watch.cycle_due import CycleDue
 from admission.controllers.write.evictor import Evictor
 from admission.engine.decision import Evict, Preempt
 from admission.settings import ControllerSection
@@ -57,7 +58,7 @@ def removals(cluster: FullNode, server: EvictionServer) -> PendingEvictions:
     view: Any = cluster.objects.view
     view.workloads.observe = lambda _: None
     world = cluster.world
-    context = SchedulerContext(cluster.objects.feed, world.ledger, world.queues, asyncio.Event(), ControllerSection())
+    context = SchedulerContext(cluster.objects.feed, world.ledger, world.queues, CycleDue(), ControllerSection())
     evictor, recorder = cast("Evictor", server), cast("EventRecorder", server)
     return PendingEvictions(
         cast("Kube", server), cast("Views", view), context, evictor, recorder, {}, server.again.append

@@ -12,6 +12,7 @@ from admission.controllers.decide.scheduler import SET_ASIDE, Scheduler
 from admission.controllers.decide.scheduler_context import SchedulerContext
 from admission.controllers.report.wait_reasons import WaitReason, WaitReporter
 from admission.controllers.watch.cluster_view import Views
+from admission.controllers.watch.cycle_due import CycleDue
 from admission.engine.queue.evictions import TIMES
 from admission.metrics import controller as metrics
 from admission.settings import ControllerSection
@@ -25,7 +26,7 @@ class RecordedRequests:
 
     def __init__(self) -> None:
         self.reasons: dict[str, WaitReason] = {}
-        self.some = asyncio.Event()
+        self.some = CycleDue()
 
     def waits(self, key: str, wait: WaitReason) -> None:
         self.reasons[key] = wait
@@ -39,13 +40,11 @@ class DecidingCluster:
     """A scheduler over the cluster that decides and writes nothing."""
 
     def __init__(self, cluster: FullNode) -> None:
-        self.requests, self._decided = RecordedRequests(), asyncio.Event()
+        self.requests, self._decided = RecordedRequests(), CycleDue()
         self.admitted: list[str] = []
         world = cluster.world
         view: Any = cluster.objects.view
-        context = SchedulerContext(
-            cluster.objects.feed, world.ledger, world.queues, asyncio.Event(), ControllerSection()
-        )
+        context = SchedulerContext(cluster.objects.feed, world.ledger, world.queues, CycleDue(), ControllerSection())
         self.due = context.cycle_due
         waits, recorder = cast("WaitReporter", self.requests), cast("EventRecorder", None)
         kube, views = cast("Kube", self), cast("Views", view)
@@ -55,7 +54,7 @@ class DecidingCluster:
     async def patch(self, _: object, name: str, *__: object, **___: object) -> NoReturn:
         """An admission that is never written."""
         self.admitted.append(name)
-        await asyncio.Event().wait()
+        await CycleDue().wait()
         raise AssertionError
 
     async def next_cycle(self) -> None:

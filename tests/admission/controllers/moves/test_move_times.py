@@ -19,6 +19,7 @@ from admission.controllers.moves.move_controller import MoveController
 from admission.controllers.report.wait_reasons import WaitReporter
 from admission.controllers.state import conditions
 from admission.controllers.watch.cluster_view import Views
+from admission.controllers.watch.cycle_due import CycleDue
 from admission.controllers.write.outcome import Outcome
 from admission.engine.model import ObjectRemoved, RemovedKind
 from admission.settings import ControllerSection
@@ -65,17 +66,17 @@ class TwoRacks:
             self.runs("leaves", "n2", {})
         self.add(WORKLOADS, workload("gang", count=4, topology_request={"required": RACK}).to_wire())
         self.moved: list[int] = []
-        self.over = asyncio.Event()
+        self.over = CycleDue()
         self._loop()
 
     def _loop(self) -> None:
         view: Any = self.objects.view
         kube, views, recorder = cast("Kube", self), cast("Views", view), cast("EventRecorder", self)
         ledger, queues, settings = self.world.ledger, self.world.queues, ControllerSection(moves=True, moves_after=0)
-        context = SchedulerContext(self.objects.feed, ledger, queues, asyncio.Event(), settings)
+        context = SchedulerContext(self.objects.feed, ledger, queues, CycleDue(), settings)
         waits = cast("WaitReporter", RecordedRequests())
         self.scheduler = Scheduler(kube, views, context, waits, recorder, self.clock)
-        self.waited = asyncio.Event()
+        self.waited = CycleDue()
         self.scheduler.on_wait(lambda decision: self.waited.set())
         self.controller = MoveController(
             kube, views, context, self.scheduler, recorder, self.world.state, now=self.clock
