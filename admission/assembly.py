@@ -348,7 +348,7 @@ def plain_pods(shared: Shared) -> PodParts:
         shared.context,
         shared.pods,
         gangs=gangs,
-        claim_problem=views.volumes.claim_problem,
+        claim_problem=views.features.claim_problem,
         workers=section.pod_writes,
         at_once=section.pod_writes,
     )
@@ -361,7 +361,7 @@ def plain_pods(shared: Shared) -> PodParts:
     )
     views.namespaces.add_handler(lambda change: sets.namespace_changed(change.key))
     pod_groups = PodGroupController(
-        shared.writer, shared.pods, gangs, views.workloads, claim_problem=views.volumes.claim_problem
+        shared.writer, shared.pods, gangs, views.workloads, claim_problem=views.features.claim_problem
     )
     part = ProcessPart(
         (shared.pods, *of_group.values(), *of_kind.values()),

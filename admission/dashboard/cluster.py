@@ -70,7 +70,7 @@ class Cluster:
         for queues in (view.cluster_queues, view.local_queues, view.cohorts, view.flavors, view.topologies):
             queues.add_handler(self._queues_changed)
         view.reservations.add_handler(lambda _: self.changed.set())
-        view.trees.add_handler(self._queues_changed)
+        view.features.on_trees(self._queues_changed)
 
     @property
     def ledger(self) -> Ledger:

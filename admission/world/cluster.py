@@ -77,7 +77,7 @@ async def load_cluster(
     add_states(world, workloads)
     world.keep_time()
     add_gangs(world, objects.pod_groups.values(), waiting(objects.group_maps))
-    for config_map in (*objects.view.topology_maps.objects, *objects.group_maps.objects):
+    for config_map in objects.config_maps:
         if (problem := objects.map_problem(config_map)) is not None:
             world.faults.append(RejectedObject(CLUSTER, f"ConfigMap {config_map}", problem))
     return world, objects

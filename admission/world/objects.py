@@ -6,7 +6,7 @@ InvalidObject with the object and field, and changes nothing. Called by cluster.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from math import inf
 from typing import Any, Final, Protocol, Self
 
@@ -19,6 +19,7 @@ from admission.controllers.pods.pod_indexes import BY_POD, pod_keys
 from admission.controllers.sakkara.groups import SakkaraGroups
 from admission.controllers.watch.cluster_view import WATCHED, ClusterView
 from admission.controllers.watch.feed import Feed
+from admission.controllers.watch.sakkara_trees import Trees
 from admission.controllers.watch.workload_conversion import Guess, no_guess
 from admission.engine import model
 from admission.engine.convert import convert_nodes, convert_queues
@@ -127,9 +128,14 @@ class Objects:
             if label in config_map.metadata.labels:
                 store.upsert(config_map)
 
+    @property
+    def config_maps(self) -> Iterable[str]:
+        """The keys of the added ConfigMaps, those of trees first."""
+        return (*self._stores[CONFIG_MAPS].objects, *self.group_maps.objects)
+
     def map_problem(self, key: str) -> str | None:
         """Returns why an added ConfigMap is invalid, or None."""
-        return sakkara_maps.problem(key, self.view.trees, self.groups)
+        return sakkara_maps.problem(key, self.view.features.of(Trees), self.groups)
 
     def terms(self, key: str, pods: Sequence[QueuedPod]) -> GangTerms:
         """Returns the terms of the gang of that key. Raises UnlikePods if its pods disagree."""
@@ -171,7 +177,7 @@ class Objects:
             priority_classes=self.view.priorities.objects,
             workloads=self.view.workloads.objects,
             options=self.rules.jobs(self.view.namespaces.objects),
-            claim_problem=self.view.volumes.claim_problem,
+            claim_problem=self.view.features.claim_problem,
         )
 
 

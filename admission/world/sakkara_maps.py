@@ -57,9 +57,9 @@ def check(config_map: ConfigMap, namespace: str) -> None:
         raise InvalidObject(first.field, first.given, first.allowed, name)
 
 
-def problem(key: str, trees: Trees, groups: SakkaraGroups) -> str | None:
+def problem(key: str, trees: Trees | None, groups: SakkaraGroups) -> str | None:
     """Returns the errors of the ConfigMap of that key, as the controller's event has them, or None."""
-    return "; ".join(problem for problem in (trees.problem(key), groups.problem(key)) if problem) or None
+    return "; ".join(problem for each in (trees, groups) if each is not None and (problem := each.problem(key))) or None
 
 
 def waiting(maps: GroupMaps) -> Iterator[tuple[str, str]]:

@@ -18,7 +18,7 @@ from typing import Any
 
 import aiohttp
 
-from admission.controllers.watch.cluster_view import BOUND_PODS
+from admission.controllers.watch.kinds import BOUND_PODS
 from api.errors import NotFound
 from api.kube.resources import CLAIMS, EVENTS, JOBS, NODES, PODS, RESOURCE_SLICES, VOLUMES, WORKLOADS
 from api.meta import find_condition

@@ -54,13 +54,12 @@ class WorkloadController:
         views.cluster_queues.add_handler(self._cluster_queue_changed)
         views.flavors.add_handler(lambda _: self._all_waiting())
         views.topologies.add_handler(lambda _: self._all_waiting())
-        views.trees.add_handler(lambda _: self._all_waiting())
+        views.features.on_trees(lambda _: self._all_waiting())
         views.checks.add_handler(lambda _: self._all_waiting())
         views.cohorts.add_handler(lambda _: self._all_waiting())
         views.namespaces.add_handler(lambda _: self._all_waiting())
         views.runtime_classes.add_handler(lambda _: self._all_waiting())
-        views.volumes.add_handler(self._add)
-        views.devices.add_handler(lambda changed: self._add(changed.workloads))
+        views.features.on_amounts(lambda changed: self._add(changed.workloads))
         views.workload_priorities.add_handler(self._class_changed)
 
     async def run(self) -> None:

@@ -112,7 +112,7 @@ class QueueController:
         views.topologies.add_handler(lambda change: self._used.add(f"topology/{change.key}"))
         views.flavors.add_handler(lambda _: self._all_queues())
         views.topologies.add_handler(lambda _: self._all_queues())
-        views.trees.add_handler(lambda _: self._all_queues())
+        views.features.on_trees(lambda _: self._all_queues())
         views.checks.add_handler(lambda _: self._all_queues())
         views.cohorts.add_handler(lambda change: None if only_status(change) else self._all_queues())
         views.outside.add_handler(self._outside_changed)

@@ -10,6 +10,7 @@ from typing import Final, Protocol
 
 from admission.controllers.sakkara.groups import SYNC_TIMEOUT
 from admission.controllers.watch.cluster_view import Views
+from admission.controllers.watch.sakkara_trees import Trees
 from admission.controllers.write.workload_writer import Recorder
 from api.kube.events import ref_to
 from api.kube.reconcile import Reconciler
@@ -41,8 +42,12 @@ class Reporter:
     def __init__(self, views: Views, groups: CheckedConfigMaps, recorder: Recorder) -> None:
         self._views, self._recorder = views, recorder
         self._checked: dict[str, tuple[CheckedConfigMaps, str]] = {
-            _TREE: (views.trees, TREE_REASON),
-            _GROUP: (groups, GROUP_REASON),
+            prefix: (config_maps, reason)
+            for prefix, config_maps, reason in (
+                (_TREE, views.features.of(Trees), TREE_REASON),
+                (_GROUP, groups, GROUP_REASON),
+            )
+            if config_maps is not None
         }
         self._reported: dict[str, str | None] = {}
         self.queue = Reconciler("Sakkara's ConfigMaps", self.reconcile, workers=1)

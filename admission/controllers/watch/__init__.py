@@ -1,10 +1,10 @@
 """From the cluster to the engine: informers, projections of what they hold, and the feed of ledger and queues.
 
-cluster_view, watched                        the watched kinds, their informers and copies; how a kind is declared
+cluster_view, kinds, watched                 the watched kinds, their informers and copies; how a kind is declared
 feed                                         what each change means for the engine
 cycle_due                                    when the next cycle is due
 projection, local_copies                     the parts of objects that are kept
-feature                                      what a feature adds to the controller process
+feature, view_feature                        what a feature adds to the controller process, and to the view
 affected, workload_conversion                the workloads that a change concerns; Workloads as the engine reads them
 resources, runtime_classes                   effective requests of pod templates
 slices, slice_index                          slices of elastic jobs

@@ -14,7 +14,6 @@ from api.annotations.moves import KEYS_OF_CLASSES
 from api.kube.informers.store import Change, ChangeType
 from api.meta import is_true
 from api.names import FINISHED, QUOTA_RESERVED
-from api.pod.pods import Node
 from api.queues import LocalQueue, WorkloadPriorityClass
 from api.workloads import Workload
 
@@ -31,8 +30,6 @@ class AffectedWorkloads:
         views.workload_priorities.add_handler(self._class_changed)
         views.limit_ranges.add_handler(self._limits_changed)
         views.runtime_classes.add_handler(self._runtime_changed)
-        views.volumes.add_handler(self.add)
-        views.nodes.add_handler(self._node_changed)
 
     def add(self, workloads: Iterable[Workload]) -> None:
         """Has these Workloads converted."""
@@ -53,11 +50,6 @@ class AffectedWorkloads:
     def by_kinds(self) -> None:
         """Has the Workloads with an owner converted, after a change of the managed job kinds."""
         self._scan("kinds", lambda w: bool(w.metadata.owner_references))
-
-    def _node_changed(self, change: Change[Node]) -> None:
-        before = change.old.status.allocatable if change.old is not None else {}
-        if change.type is not _DELETED and (new := change.object.status.allocatable.keys() - before.keys()):
-            self.add(self._views.devices.now_offered(new))
 
     def _local_queue_changed(self, change: Change[LocalQueue]) -> None:
         same = change.old is not None and change.type is not _DELETED and change.old.spec == change.object.spec

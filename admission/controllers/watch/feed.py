@@ -24,8 +24,8 @@ from admission.controllers.watch.in_steps import InSteps
 from admission.controllers.watch.node_amounts import AmountsChanged
 from admission.controllers.watch.past_usage import UsageReader
 from admission.controllers.watch.projection import ProjectedPod
-from admission.controllers.watch.sakkara_trees import TreesChanged
 from admission.controllers.watch.slice_index import SliceIndex
+from admission.controllers.watch.view_feature import TreesChanged
 from admission.controllers.watch.workload_conversion import Guess, WorkloadConversion, no_guess
 from admission.engine import model
 from admission.engine.convert import convert_advance_reservations, convert_nodes, convert_queues
@@ -95,16 +95,14 @@ class Feed:
         views.outside.charged = lambda namespace: state.ledger.bound.of_queue(cluster_queue_name(namespace))
         self.past_usage = UsageReader(views.local_queues, state, request_cycle, tell_unread=tell_unread)
         views.topologies.add_handler(self._topology_changed)
-        views.trees.add_handler(self._trees_changed)
+        views.features.on_trees(self._trees_changed)
         views.flavors.add_handler(self._flavor_changed)
         views.cohorts.add_handler(self._cohort_changed)
         views.reservations.add_handler(self._reservation_changed)
         views.checks.add_handler(lambda _: self._requeue_all())
         views.cluster_queues.add_handler(self._cluster_queue_changed)
         views.namespaces.add_handler(self._namespace_changed)
-        views.devices.add_handler(self._amounts_changed)
-        views.volumes.attachments.add_handler(self._amounts_changed)
-        views.volumes.local.add_handler(self._amounts_changed)
+        views.features.on_amounts(self._amounts_changed)
         views.nodes.add_handler(self._node_changed)
         views.workloads.add_handler(self._workload_changed)
         views.pods.add_handler(self._pod_changed)
@@ -289,9 +287,9 @@ class Feed:
         except InvalidObject as bad:
             log.warning("node not taken: %s", bad, extra={"node": stored.key})
             return
-        if levels := self._views.trees.labels_of(node.name):
+        if levels := self._views.features.labels_of(node.name):
             node = replace(node, labels={**node.labels, **levels})
-        if more := self._views.more_offered(node.name):
+        if more := self._views.features.offered(node.name):
             node = replace(node, allocatable={**node.allocatable, **more})
         if self._nodes.get(node.name) == node:
             return
@@ -334,7 +332,7 @@ class Feed:
         """Returns the pod as the ledger counts it: with its devices and volumes, for its workload's present slice."""
         if (key := self._slices.current(pod.workload)) != pod.workload:
             pod = replace(pod, workload=key)
-        if more := self._views.more_taken(seen):
+        if more := self._views.features.taken(seen):
             pod = replace(pod, requests={**pod.requests, **more})
         charged = self._rules.charged(pod.requests)
         return pod if charged is None else replace(pod, charged=charged)
@@ -393,7 +391,7 @@ class Feed:
         workload of the same cycle may have taken them.
         """
         workload = self._views.workloads.objects.get(key)
-        if workload is None or self._views.volumes.refusal(workload) is None:
+        if workload is None or not self._views.features.refuses_start(workload):
             return True
         self._take(workload)
         return False
@@ -402,12 +400,12 @@ class Feed:
         """Ignores changes of the Workload until `let_go`, because the scheduler writes its admission or eviction."""
         self._held.add(key)
         if (workload := self._views.workloads.objects.get(key)) is not None:
-            self._views.volumes.start(workload)
+            self._views.features.start(workload)
 
     def let_go(self, key: str) -> None:
         """Ends `hold` after the write or its failure: the state that the informer shows now is in force."""
         self._held.discard(key)
-        self._views.volumes.started(key)
+        self._views.features.started(key)
         workload = self._views.workloads.objects.get(key)
         if workload is None:
             charged = self._state.ledger.workload(key)

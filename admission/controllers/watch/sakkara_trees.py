@@ -14,16 +14,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final, Protocol, TypeVar
+from typing import Any, Final
 
+from admission.controllers.watch.kinds import Kinds
+from admission.controllers.watch.local_copies import Copy
+from admission.controllers.watch.view_feature import TreesChanged, ViewFeature
+from admission.controllers.watch.watched import Watched, item
 from admission.engine.listed import listed
 from api.kube.informers.store import Change, ChangeType
+from api.kube.resources import CONFIG_MAPS, Resource
 from api.meta import ObjectMeta
-from api.names import HOSTNAME_LABEL, SAKKARA_QUEUE
+from api.names import HOSTNAME_LABEL, SAKKARA_QUEUE, SAKKARA_TOPOLOGY
 from api.sakkara import TREE, ConfigMap, SakkaraTopology, read_topology
 from api.topology import Topology, TopologyLevel, TopologySpec
 
-T = TypeVar("T")
 _DELETED = ChangeType.DELETED
 _NAMED: Final = 3
 """The number of unknown nodes that a message names."""
@@ -31,25 +35,6 @@ _NAMED: Final = 3
 FLAT: Final = Topology(
     metadata=ObjectMeta(name=SAKKARA_QUEUE), spec=TopologySpec(levels=(TopologyLevel(node_label=HOSTNAME_LABEL),))
 )
-
-
-class LocalCopy(Protocol[T]):
-    """The part of an informer that the trees use."""
-
-    @property
-    def objects(self) -> Mapping[str, T]:
-        """A live view of the objects by key."""
-
-    def add_handler(self, fn: Callable[[Change[T]], None], /) -> None:
-        """Calls `fn` for every change and for every object already present."""
-
-
-@dataclass(frozen=True, slots=True)
-class TreesChanged:
-    """The names of changed topologies, and the nodes whose labels changed."""
-
-    topologies: frozenset[str]
-    nodes: frozenset[str]
 
 
 @dataclass
@@ -72,21 +57,30 @@ class _Held:
             self.in_force, self.sound = self.given, not self.missing
 
 
-class Trees:
-    """The trees of ConfigMaps, built from views of ConfigMaps and nodes; of nodes only names matter."""
+class Trees(ViewFeature):
+    """The trees of ConfigMaps; of nodes only names matter."""
 
-    def __init__(self, maps: LocalCopy[ConfigMap], nodes: LocalCopy[Any]) -> None:
-        self._nodes = nodes
+    topology_maps = Watched(
+        CONFIG_MAPS,
+        item(ConfigMap),
+        of_topologies=True,
+        label_selector=SAKKARA_TOPOLOGY,
+        without="Sakkara's trees and groups",
+    )
+
+    def __init__(self, view: Kinds, copies: Mapping[Resource, Copy[Any]]) -> None:
+        super().__init__(view, copies)
+        self._nodes = view.nodes
         self._held: dict[str, _Held] = {}
         self._by_name: dict[str, SakkaraTopology] = {}
         self._handlers: list[Callable[[TreesChanged], None]] = []
         self._listeners: list[Callable[[str], None]] = []
-        self.topologies: dict[str, Topology] = {SAKKARA_QUEUE: FLAT}
+        self.topologies = {SAKKARA_QUEUE: FLAT}
         """The topologies in force, by the name that flavors use."""
-        maps.add_handler(self._map_changed)
-        nodes.add_handler(self._node_changed)
+        self.topology_maps.add_handler(self._map_changed)
+        self._nodes.add_handler(self._node_changed)
 
-    def add_handler(self, fn: Callable[[TreesChanged], None]) -> None:
+    def on_trees(self, fn: Callable[[TreesChanged], None]) -> None:
         """Calls `fn` with each later change; not for the present state."""
         self._handlers.append(fn)
 
@@ -174,9 +168,10 @@ class Trees:
             tree = self._held[key].in_force
             if tree is not None:
                 self._by_name.setdefault(tree.name, tree)
-        self.topologies = {name: tree.topology for name, tree in self._by_name.items()}
+        topologies = {name: tree.topology for name, tree in self._by_name.items()}
         if (default := self._default_topology()) is not None:
-            self.topologies.setdefault(SAKKARA_QUEUE, default)
+            topologies.setdefault(SAKKARA_QUEUE, default)
+        self.topologies = topologies
         names = frozenset(name for name in {*was, *self.topologies} if was.get(name) != self.topologies.get(name))
         nodes = frozenset(_changed_nodes(before, self._by_name))
         if names or nodes:

@@ -1,6 +1,7 @@
 """How a kind is declared that the controller, the dashboard and simulations keep a copy of.
 
-`cluster_view.py` has the one list of them. Informers, permissions (hack/kinds.py) and the parts of a world follow from it.
+`kinds.py` and the features of the view (`cluster_view.py`) declare them. Informers, permissions (hack/kinds.py) and the parts
+of a world follow from that.
 """
 
 from __future__ import annotations
@@ -18,7 +19,16 @@ T = TypeVar("T")
 
 
 class View:
-    """What has a copy of each declared kind."""
+    """What has a copy of each kind that its class declares."""
+
+    @classmethod
+    def kinds(cls) -> list[Watched[Any]]:
+        """Returns the declarations, in their order."""
+        return [kind for each in reversed(cls.__mro__) for kind in vars(each).values() if isinstance(kind, Watched)]
+
+    def keep(self, copies: Mapping[Resource, Copy[Any]]) -> None:
+        """Keeps the copies of the declared kinds."""
+        vars(self).update({kind.name: copies[kind.resource] for kind in self.kinds()})
 
 
 class InformedView(View):

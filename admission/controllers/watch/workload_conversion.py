@@ -82,7 +82,7 @@ class WorkloadConversion:
             guess=self._allowed_guess(given, context),
         )
         made = self._with_terms(workload, local, made)
-        return self._views.devices.counted(workload, self._views.volumes.placed(workload, made))
+        return self._views.features.converted(workload, made)
 
     def _allowed_guess(self, workload: Workload, context: AdmissionContext | None) -> float | None:
         queue = context.cluster_queue if context is not None else None

@@ -15,7 +15,12 @@ from admission.app import run_controller
 from admission.controllers.elastic_quota.feature import ElasticQuotas
 from admission.controllers.forecasts.feature import Forecasts
 from admission.controllers.sakkara.feature import Sakkara
+from admission.controllers.watch import cluster_view
+from admission.controllers.watch.devices.view import DeviceView
 from admission.controllers.watch.feature import ControllerFeature
+from admission.controllers.watch.sakkara_trees import Trees
+from admission.controllers.watch.view_feature import ViewFeature
+from admission.controllers.watch.volumes.view import VolumeView
 from admission.settings import AdmissionSettings
 from api.elastic import cluster_queue_name
 from api.kube.client import Kube
@@ -134,6 +139,21 @@ async def test_a_feature_is_one_line(
     async with controller(without_it) as kube:
         await one_starts_and_one_waits(kube)
         assert not own & tasks()
+
+
+@pytest.mark.parametrize(
+    ("feature", "plural"),
+    [(Trees, "configmaps"), (VolumeView, "persistentvolumeclaims"), (DeviceView, "resourceslices")],
+)
+async def test_the_controller_runs_without_a_feature_of_its_view(
+    feature: type[ViewFeature], plural: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """No informer of its kinds is left; that of configmaps which is left is that of groups."""
+    monkeypatch.setattr(cluster_view, "FEATURES", [each for each in cluster_view.FEATURES if each is not feature])
+    async with controller(tmp_path) as kube:
+        await one_starts_and_one_waits(kube)
+        informers = [task.get_name() for task in asyncio.all_tasks() if task.get_name() == f"informer {plural}"]
+        assert len(informers) == (1 if feature is Trees else 0)
 
 
 def test_each_feature_is_left_out_by_a_test() -> None:

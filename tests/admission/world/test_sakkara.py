@@ -201,7 +201,7 @@ def test_another_namespace_of_trees_is_a_setting() -> None:
     builder = Builder.empty(WorldRules(trees="other"))
     made = builder.build(Document("made.yaml", obj) for obj in flat([NODES, topology(namespace="other")]))
     assert not made.faults
-    assert "site" in builder.objects.view.trees.topologies
+    assert "site" in builder.objects.view.features.topologies
 
 
 def test_a_group_can_be_added_to_what_is_there() -> None:

@@ -3,7 +3,7 @@
 A kind of devices is counted once the first Workload requests it, so a cluster whose jobs request none has no cost. Each kind is
 an amount like a resource: nodes offer it, pods use it. Kinds that share devices of a node have a second amount there, which
 pods of either kind use. That may reject a suitable node, but never promises a device twice. Nodes are counted in steps; a
-Workload waits while its kind is not counted, and while there are too many kinds (counted_kinds.py). `add_handler` reports the
+Workload waits while its kind is not counted, and while there are too many kinds (counted_kinds.py). `on_amounts` reports the
 Workloads, nodes and pods to evaluate again.
 """
 
@@ -28,17 +28,22 @@ from admission.controllers.watch.devices.requests import (
 )
 from admission.controllers.watch.devices.slices import counted
 from admission.controllers.watch.in_steps import InSteps
+from admission.controllers.watch.kinds import Kinds
 from admission.controllers.watch.local_copies import Copy
 from admission.controllers.watch.node_amounts import NOTHING, AmountsChanged, with_amounts
 from admission.controllers.watch.projection import ProjectedPod
+from admission.controllers.watch.view_feature import ViewFeature
+from admission.controllers.watch.watched import Watched, item
 from admission.engine import model
 from admission.engine.model import LARGEST
 from admission.engine.reasons import Reason
 from api.kube.informers.lazy_informer import LazyInformer
 from api.kube.informers.store import Change, ChangeType
+from api.kube.resources import DEVICE_CLASSES, RESOURCE_CLAIM_TEMPLATES, RESOURCE_SLICES, Resource
 from api.meta import is_true, object_key
 from api.names import FINISHED
 from api.pod.devices import DeviceClass, ResourceClaimTemplate, ResourceSlice
+from api.pod.pods import Node
 from api.workloads import Workload
 
 _BY_NODE: Final = "node"
@@ -51,21 +56,24 @@ _AT_ONCE: Final = 64
 """The number of Workloads to evaluate again after one has ended, of those that request too many kinds."""
 
 
-class DeviceView:
+class DeviceView(ViewFeature):
     """Counts devices of the requested kinds."""
 
-    def __init__(
-        self,
-        slices: Copy[ResourceSlice],
-        classes: Copy[DeviceClass],
-        templates: Copy[ResourceClaimTemplate],
-        workloads: Copy[Workload],
-        pods: Copy[ProjectedPod],
-    ) -> None:
-        self._slices, self._classes, self._templates = slices, classes, templates
-        self._workloads, self._pods = workloads, pods
-        copies: tuple[Copy[Any], ...] = (slices, classes, templates)
-        self._lazy = [each for each in copies if isinstance(each, LazyInformer)]
+    resource_slices = Watched(RESOURCE_SLICES, item(ResourceSlice), informer=LazyInformer, without="devices")
+    device_classes = Watched(DEVICE_CLASSES, item(DeviceClass), informer=LazyInformer, without="the classes of devices")
+    claim_templates = Watched(
+        RESOURCE_CLAIM_TEMPLATES,
+        item(ResourceClaimTemplate),
+        informer=LazyInformer,
+        without="the devices that pods ask for",
+    )
+
+    def __init__(self, view: Kinds, copies: Mapping[Resource, Copy[Any]]) -> None:
+        super().__init__(view, copies)
+        slices, classes, templates = self.resource_slices, self.device_classes, self.claim_templates
+        self._view, self._workloads, self._pods = view, view.workloads, view.pods
+        workloads, pods = view.workloads, view.pods
+        self._lazy = [each for kind in self.kinds() if isinstance(each := copies[kind.resource], LazyInformer)]
         self._kinds = CountedKinds(self._in_use)
         self._refused: dict[str, None] = {}
         self._refused_by_name: dict[str, set[str]] = {}
@@ -82,12 +90,13 @@ class DeviceView:
         slices.add_handler(self._slice_changed)
         workloads.add_handler(self._workload_changed)
         pods.add_handler(self._pod_changed)
+        view.nodes.add_handler(self._node_changed)
         classes.add_handler(self._class_changed)
         templates.add_handler(self._template_changed)
         for each in self._lazy:
             each.on_synced(self._recount)
 
-    def add_handler(self, fn: Callable[[AmountsChanged], None]) -> None:
+    def on_amounts(self, fn: Callable[[AmountsChanged], None]) -> None:
         """Calls `fn` after each relevant change."""
         self._handlers.append(fn)
 
@@ -95,6 +104,9 @@ class DeviceView:
 
     def refusal(self, workload: Workload) -> tuple[str, str] | None:
         """Returns why it is unknown which nodes have the Workload's devices, as (reason, message), or None."""
+        return self._uncounted(workload) or self._refusal_by_name(workload)
+
+    def _uncounted(self, workload: Workload) -> tuple[str, str] | None:
         requesting = [p for p in workload.spec.pod_sets if any(True for _ in claim_templates(p.template.get("spec")))]
         if not requesting:
             return None
@@ -112,18 +124,18 @@ class DeviceView:
                 return why.reason, f"pod set {pod_set.name}: {why.message}"
         return None
 
-    def refusal_by_name(self, workload: Workload, is_offered: Callable[[str], bool]) -> tuple[str, str] | None:
-        """Returns why the Workload's pods would find no node that is known to have what they request, as (reason, message).
+    def _refusal_by_name(self, workload: Workload) -> tuple[str, str] | None:
+        """Returns why the Workload's pods would find no node of a topology that is known to have what they request.
 
         Devices that pods request by the name of an extended resource (`extendedResourceName` of a DeviceClass) are not counted
-        on nodes. `is_offered` reports whether a node itself offers a resource.
+        on nodes. Without a topology, quota alone counts.
         """
         wanted = _requests_by_name(workload)
-        if not wanted or not self._lists_classes():
+        if not wanted or not self._view.implies_topology(workload) or not self._lists_classes():
             return None
         for name in wanted:
-            source = next((key for key, one in sorted(self._classes.objects.items()) if _backs(one, name)), None)
-            if source is not None and not is_offered(name):
+            source = next((key for key, one in sorted(self.device_classes.objects.items()) if _backs(one, name)), None)
+            if source is not None and not self._is_offered(name):
                 self._refused_by_name.setdefault(name, set()).add(workload.key)
                 text = (
                     f"{name}: no node offers it, and the devices of DeviceClass {source} are counted for claims alone: "
@@ -132,12 +144,11 @@ class DeviceView:
                 return Reason.UNSUPPORTED_POD_TERMS, text
         return None
 
-    def now_offered(self, names: Iterable[str]) -> list[Workload]:
-        """Returns the Workloads that were refused because no node offered one of these resources, once."""
-        keys = {key for name in names for key in self._refused_by_name.pop(name, ())}
-        return [workload for key in sorted(keys) if (workload := self._workloads.objects.get(key)) is not None]
+    def _is_offered(self, name: str) -> bool:
+        """Reports whether a node itself offers the resource."""
+        return any(name in node.status.allocatable for node in self._view.nodes.objects.values())
 
-    def counted(self, workload: Workload, converted: model.Workload) -> model.Workload:
+    def converted(self, workload: Workload, converted: model.Workload) -> model.Workload:
         """Returns the Workload with its pods' devices, which quota does not count; the same object without devices."""
         amounts = dict[str, Mapping[str, int]]()
         for pod_set in workload.spec.pod_sets:
@@ -159,10 +170,10 @@ class DeviceView:
             return NOTHING
         total = Counter[DeviceKind]()
         for key in pod.devices:
-            template = self._templates.objects.get(key) or self._gone.get(key)
+            template = self.claim_templates.objects.get(key) or self._gone.get(key)
             if template is not None:
                 try:
-                    total += kinds_of(template, self._classes.objects)
+                    total += kinds_of(template, self.device_classes.objects)
                 except CannotCount:
                     continue
         return self._named(Counter({kind: n for kind, n in total.items() if kind in self._kinds}))
@@ -191,11 +202,11 @@ class DeviceView:
             if not template:
                 raise CannotCount(f"ResourceClaim {name}: devices of a claim that pods share are not counted")
             key = object_key(namespace, template)
-            template_object = self._templates.objects.get(key) or (self._gone.get(key) if runs else None)
+            template_object = self.claim_templates.objects.get(key) or (self._gone.get(key) if runs else None)
             if template_object is None:
                 text = f"waits for ResourceClaimTemplate {template} to be created"
                 raise CannotCount(text, Reason.WAITING_FOR_OBJECTS)
-            total[key] = total.get(key, Counter[DeviceKind]()) + kinds_of(template_object, self._classes.objects)
+            total[key] = total.get(key, Counter[DeviceKind]()) + kinds_of(template_object, self.device_classes.objects)
         return total
 
     def _named(self, kinds: Mapping[DeviceKind, int]) -> dict[str, int]:
@@ -209,10 +220,10 @@ class DeviceView:
     # ---- counting
 
     def _lists_classes(self) -> bool:
-        if not isinstance(self._classes, LazyInformer):
+        if not isinstance(self.device_classes, LazyInformer):
             return True
-        self._classes.wake()
-        return self._classes.has_synced
+        self.device_classes.wake()
+        return self.device_classes.has_synced
 
     def _class_changed(self, change: Change[DeviceClass]) -> None:
         self._recount()
@@ -252,11 +263,11 @@ class DeviceView:
         return any(copy.by_index(_BY_TEMPLATE, template) for copy in copies)
 
     def _in_use(self, kind: DeviceKind, template: str) -> bool:
-        template_object = self._templates.objects.get(template) or self._gone.get(template)
+        template_object = self.claim_templates.objects.get(template) or self._gone.get(template)
         if template_object is None or not self._users(template):
             return False
         try:
-            return kind in kinds_of(template_object, self._classes.objects)
+            return kind in kinds_of(template_object, self.device_classes.objects)
         except CannotCount:
             return False
 
@@ -267,7 +278,7 @@ class DeviceView:
         """Counts every node, then reports the pods and Workloads that use devices."""
         kinds = list(self._kinds)
         if kinds:
-            nodes = {each.spec.node_name for each in self._slices.objects.values() if each.spec.node_name}
+            nodes = {each.spec.node_name for each in self.resource_slices.objects.values() if each.spec.node_name}
             pairs = -1
             while pairs != self._pairs():  # a node may be the first whose devices two kinds share
                 pairs = self._pairs()
@@ -282,7 +293,9 @@ class DeviceView:
         self._notify(AmountsChanged(self._workloads.by_index(_BY_TEMPLATE, _ANY)))
 
     def _count_node(self, node: str) -> None:
-        counts, shared = counted(self._slices.by_index(_BY_NODE, node), self._kinds, self._classes.objects)
+        counts, shared = counted(
+            self.resource_slices.by_index(_BY_NODE, node), self._kinds, self.device_classes.objects
+        )
         for one, other in map(tuple, shared):
             self._beside.setdefault(one, set()).add(other)
             self._beside.setdefault(other, set()).add(one)
@@ -308,6 +321,15 @@ class DeviceView:
             self._recount()
         else:
             self._notify(AmountsChanged(nodes=sorted(nodes)))
+
+    def _node_changed(self, change: Change[Node]) -> None:
+        """Reports the Workloads that were refused because no node offered what this one offers now."""
+        before = change.old.status.allocatable if change.old is not None else {}
+        if change.type is ChangeType.DELETED or not (new := change.object.status.allocatable.keys() - before.keys()):
+            return
+        keys = {key for name in new for key in self._refused_by_name.pop(name, ())}
+        if refused := [one for key in sorted(keys) if (one := self._workloads.objects.get(key)) is not None]:
+            self._notify(AmountsChanged(refused))
 
     def _workload_changed(self, change: Change[Workload]) -> None:
         if change.type is ChangeType.DELETED:

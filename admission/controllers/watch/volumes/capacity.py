@@ -26,10 +26,8 @@ _MOST: Final = 64
 class DriverCapacity:
     """Which nodes a driver can provision for. `changed` is called with a class whose capacity has changed."""
 
-    def __init__(self, drivers: Copy[CsiDriver], capacities: Copy[CsiCapacity]) -> None:
-        self._drivers, self._capacities = drivers, capacities
-        self.copies = (drivers, capacities)
-        self.changed: Callable[[str], None] = lambda name: None
+    def __init__(self, drivers: Copy[CsiDriver], capacities: Copy[CsiCapacity], changed: Callable[[str], None]) -> None:
+        self._drivers, self._capacities, self._changed = drivers, capacities, changed
         capacities.add_index(_BY_CLASS, lambda each: [each.storage_class_name])
         capacities.add_handler(self._capacity_changed)
 
@@ -55,7 +53,7 @@ class DriverCapacity:
     def _capacity_changed(self, change: Change[CsiCapacity]) -> None:
         was, now = change.old, change.object
         if was is None or (was.capacity, was.maximum_volume_size) != (now.capacity, now.maximum_volume_size):
-            self.changed(now.storage_class_name)
+            self._changed(now.storage_class_name)
 
 
 def amount(quantity: str | int | float | None) -> int | None:

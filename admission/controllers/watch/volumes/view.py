@@ -7,14 +7,16 @@ such a Workload waits. `add_handler` reports the Workloads to evaluate again.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, Final
 
+from admission.controllers.watch.kinds import Kinds
 from admission.controllers.watch.local_copies import Copy
-from admission.controllers.watch.node_amounts import with_amounts
+from admission.controllers.watch.node_amounts import NOTHING, AmountsChanged, with_amounts
 from admission.controllers.watch.projection import ProjectedPod
+from admission.controllers.watch.view_feature import ViewFeature
 from admission.controllers.watch.volumes import binding
 from admission.controllers.watch.volumes.attachments import PREFIX, Attachments
 from admission.controllers.watch.volumes.capacity import DriverCapacity
@@ -23,13 +25,32 @@ from admission.controllers.watch.volumes.local import MOST_CLASSES, LocalVolumes
 from admission.controllers.watch.volumes.local import PREFIX as LOCAL
 from admission.controllers.watch.volumes.pod_claims import ClaimUse, claim_keys, claim_uses, volumes_of
 from admission.controllers.watch.volumes.reach import BoundTo, CannotBind, Selector
+from admission.controllers.watch.watched import Watched, item
 from admission.engine import model
 from admission.engine.reasons import Reason
 from api.kube.informers.lazy_informer import LazyInformer
 from api.kube.informers.store import Change, ChangeType
+from api.kube.resources import (
+    CLAIMS,
+    CSI_CAPACITIES,
+    CSI_DRIVERS,
+    CSI_NODES,
+    STORAGE_CLASSES,
+    VOLUMES,
+    Resource,
+)
 from api.meta import object_key
-from api.pod.pods import Node
-from api.pod.volumes import Claim, ClaimSpec, CsiNode, StorageClass, Volume
+from api.pod.volumes import (
+    Claim,
+    ClaimSpec,
+    CsiCapacity,
+    CsiDriver,
+    CsiNode,
+    StorageClass,
+    Volume,
+    read_claim,
+    read_volume,
+)
 from api.workloads import Workload
 
 _BY_CLAIM: Final = "claim"
@@ -40,31 +61,34 @@ _ANY: Final = "any"
 _ALONE: Final = "ReadWriteOncePod"
 
 
-class VolumeView:
+class VolumeView(ViewFeature):
     """Resolves claims of Workloads to nodes."""
 
-    def __init__(
-        self,
-        claims: Copy[Claim],
-        volumes: Copy[Volume],
-        classes: Copy[StorageClass],
-        csi_nodes: Copy[CsiNode],
-        capacity: DriverCapacity,
-        nodes: Copy[Node],
-        workloads: Copy[Workload],
-        pods: Copy[ProjectedPod],
-    ) -> None:
-        self._claims, self._volumes, self._classes = claims, volumes, classes
+    storage_classes = Watched(
+        STORAGE_CLASSES, item(StorageClass), informer=LazyInformer, without="the classes of claims"
+    )
+    persistent_volumes = Watched(VOLUMES, lambda: read_volume, informer=LazyInformer, without="the volumes of claims")
+    claims = Watched(CLAIMS, lambda: read_claim, informer=LazyInformer, without="claims of pods")
+    csi_nodes = Watched(CSI_NODES, item(CsiNode), informer=LazyInformer, without="how many volumes nodes can have")
+    csi_drivers = Watched(
+        CSI_DRIVERS, item(CsiDriver), informer=LazyInformer, without="which drivers tell their capacity"
+    )
+    csi_capacities = Watched(
+        CSI_CAPACITIES, item(CsiCapacity), informer=LazyInformer, without="how much drivers can provision"
+    )
+
+    def __init__(self, view: Kinds, copies: Mapping[Resource, Copy[Any]]) -> None:
+        super().__init__(view, copies)
+        claims, volumes, classes, csi_nodes = self.claims, self.persistent_volumes, self.storage_classes, self.csi_nodes
+        nodes, workloads, pods = view.nodes, view.workloads, view.pods
         self._workloads, self._pods = workloads, pods
-        self._copies: tuple[Copy[Any], ...] = (claims, volumes, classes, csi_nodes, *capacity.copies)
-        self._lazy = [each for each in self._copies if isinstance(each, LazyInformer)]
-        self._handlers: list[Callable[[Collection[Workload]], None]] = []
+        self._lazy = [each for kind in self.kinds() if isinstance(each := copies[kind.resource], LazyInformer)]
+        self._handlers: list[Callable[[AmountsChanged], None]] = []
         workloads.add_index(_BY_CLAIM, _filed)
         pods.add_index(_BY_CLAIM, lambda pod: (_ANY, *pod.claims) if pod.claims else ())
         csi_nodes.add_index(_BY_DRIVER, lambda node: [driver.name for driver in node.spec.drivers])
-        self._csi_nodes, self._capacity = csi_nodes, capacity
-        capacity.changed = self._class_changed
         claims.add_index(_BY_CLASS, lambda claim: [] if claim.bound else [claim.spec.storage_class_name or ""])
+        self._capacity = DriverCapacity(self.csi_drivers, self.csi_capacities, self._class_changed)
         self._choosers = Choosers(self, volumes, workloads, pods)
         self.attachments = Attachments(csi_nodes, nodes, partial(pods.by_index, _BY_CLAIM, _ANY), self._driver_of)
         self.local = LocalVolumes(volumes, nodes, self._volume_of, partial(pods.by_index, _BY_CLAIM))
@@ -77,9 +101,11 @@ class VolumeView:
         for each in self._lazy:
             each.on_synced(lambda: self._changed(_ANY))
 
-    def add_handler(self, fn: Callable[[Collection[Workload]], None]) -> None:
-        """Calls `fn` with the Workloads whose volumes have changed."""
+    def on_amounts(self, fn: Callable[[AmountsChanged], None]) -> None:
+        """Calls `fn` with the Workloads, nodes and pods whose volumes have changed."""
         self._handlers.append(fn)
+        self.attachments.add_handler(fn)
+        self.local.add_handler(fn)
 
     # ---- queries
 
@@ -101,6 +127,20 @@ class VolumeView:
             return why.reason, why.message
         return None
 
+    def refuses_start(self, workload: Workload) -> bool:
+        """Reports whether the volumes that the Workload's pods need are not free any more."""
+        return self.refusal(workload) is not None
+
+    def offered(self, node: str) -> Mapping[str, int]:
+        """Returns the volumes that the node can attach, and those that only it reaches."""
+        attached, local = self.attachments.offered(node), self.local.offered(node)
+        return {**attached, **local} if attached or local else NOTHING
+
+    def taken(self, pod: ProjectedPod) -> Mapping[str, int]:
+        """Returns the volumes that a bound pod uses of these."""
+        attached, local = self.attachments.taken(pod), self.local.taken(pod)
+        return {**attached, **local} if attached or local else NOTHING
+
     def claim_problem(self, key: str) -> str | None:
         """Returns why a pod that names this claim (`namespace/name`) cannot be bound now, or None."""
         if not self._known():
@@ -121,7 +161,7 @@ class VolumeView:
         if self._choosers.started(key):
             self._tell_held()
 
-    def placed(self, workload: Workload, converted: model.Workload) -> model.Workload:
+    def converted(self, workload: Workload, converted: model.Workload) -> model.Workload:
         """Returns the Workload with its volumes' requirements on nodes; the same object without any."""
         uses = claim_uses(workload)
         if not uses or not self._known():
@@ -215,23 +255,23 @@ class VolumeView:
 
     def claim(self, key: str) -> Claim | None:
         """See binding.Storage."""
-        return self._claims.objects.get(key)
+        return self.claims.objects.get(key)
 
     def volume(self, name: str) -> Volume | None:
         """See binding.Storage."""
-        return self._volumes.objects.get(name)
+        return self.persistent_volumes.objects.get(name)
 
     def storage_class(self, name: str | None) -> StorageClass | None:
         """See binding.Storage. Of several default classes the newest wins, as in the API server."""
         if name is not None:
-            return self._classes.objects.get(name)
-        default = [each for each in self._classes.objects.values() if each.is_default]
+            return self.storage_classes.objects.get(name)
+        default = [each for each in self.storage_classes.objects.values() if each.is_default]
         default.sort(key=lambda each: each.key)
         return max(default, key=lambda each: each.metadata.creation_timestamp or "", default=None)
 
     def volumes_of_class(self, name: str) -> Sequence[Volume]:
         """See binding.Storage."""
-        return self._volumes.by_index(_BY_CLASS, name)
+        return self.persistent_volumes.by_index(_BY_CLASS, name)
 
     def capacity_nodes(self, storage_class: StorageClass, spec: ClaimSpec) -> Selector | None:
         """See binding.Storage."""
@@ -239,7 +279,7 @@ class VolumeView:
 
     def topology_keys(self, driver: str) -> tuple[str, ...]:
         """See binding.Storage."""
-        nodes = self._csi_nodes.by_index(_BY_DRIVER, driver)
+        nodes = self.csi_nodes.by_index(_BY_DRIVER, driver)
         drivers = (each for node in nodes for each in node.spec.drivers if each.name == driver)
         return tuple(sorted({key for each in drivers for key in each.topology_keys or ()}))
 
@@ -251,7 +291,7 @@ class VolumeView:
 
     def _class_changed(self, name: str) -> None:
         """Reports the Workloads whose pods get volumes of the class."""
-        keys = (object_key(c.metadata.namespace, c.metadata.name) for c in self._claims.by_index(_BY_CLASS, name))
+        keys = (object_key(c.metadata.namespace, c.metadata.name) for c in self.claims.by_index(_BY_CLASS, name))
         named = [each for key in keys for each in self._workloads.by_index(_BY_CLAIM, key)]
         each_pod = self._workloads.by_index(_BY_CLAIM, f"{_OF_CLASS}{name}")
         self._tell({each.key: each for each in (*named, *each_pod)}.values())
@@ -262,7 +302,7 @@ class VolumeView:
 
     def _tell(self, workloads: Collection[Workload]) -> None:
         for fn in self._handlers if workloads else ():
-            fn(workloads)
+            fn(AmountsChanged(workloads))
 
     def _claim_changed(self, change: Change[Claim]) -> None:
         gone = change.type is ChangeType.DELETED

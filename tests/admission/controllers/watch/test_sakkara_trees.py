@@ -9,7 +9,9 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from admission.controllers.watch.sakkara_trees import Trees, TreesChanged
+from admission.controllers.watch.kinds import Kinds
+from admission.controllers.watch.sakkara_trees import Trees
+from admission.controllers.watch.view_feature import TreesChanged
 from admission.world.objects import Objects
 from admission.world.world import World
 from api.kube.informers.store import Store
@@ -32,9 +34,11 @@ class Known:
     def __init__(self, *nodes: str) -> None:
         self.maps: Store[ConfigMap] = Store("configmaps")
         self.nodes: Store[Node] = Store("nodes")
-        self.trees = Trees(self.maps, self.nodes)
+        view = Kinds.__new__(Kinds)
+        vars(view).update(nodes=self.nodes)
+        self.trees = Trees(view, {CONFIG_MAPS: self.maps})
         self.changes: list[TreesChanged] = []
-        self.trees.add_handler(self.changes.append)
+        self.trees.on_trees(self.changes.append)
         self._version = 0
         for node in nodes:
             self.node(node)
@@ -179,7 +183,7 @@ def test_a_listener_that_only_hears_of_changes_knows_the_labels_and_levels_that_
             if name in known.trees.topologies:
                 levels[name] = known.trees.topologies[name]
 
-    known.trees.add_handler(hear)
+    known.trees.on_trees(hear)
     for what, which, tree in steps:
         match what:
             case "tell":

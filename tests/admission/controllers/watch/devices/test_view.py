@@ -161,7 +161,7 @@ FINISHED = [{"type": "Finished", "status": "True", "reason": "Succeeded", "messa
 def refused(cluster: DeviceCluster, number: int, namespace: str = "ns") -> str:
     """Why it is unknown which nodes have the devices of `asks_for_kind`; empty if it is known."""
     workload = cluster.objects.view.workloads.objects[f"{namespace}/w{number}"]
-    found = cluster.objects.view.devices.refusal(workload)
+    found = cluster.objects.view.features.refusal(workload)
     return found[1] if found else ""
 
 
@@ -221,7 +221,7 @@ def test_the_end_of_a_pod_lets_one_with_another_kind_in() -> None:
     cluster.asks_for_kind(99)
     assert "more than" in refused(cluster, 99)
     told: list[str] = []
-    cluster.objects.view.devices.add_handler(lambda changed: told.extend(each.key for each in changed.workloads))
+    cluster.objects.view.features.on_amounts(lambda changed: told.extend(each.key for each in changed.workloads))
     cluster.add(PODS, {"metadata": dict(meta), "spec": spec, "status": {"phase": "Succeeded"}})
     assert "ns/w99" in told
     assert "more than" not in refused(cluster, 99)
