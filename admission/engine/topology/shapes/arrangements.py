@@ -7,7 +7,7 @@ is known of it (domain_kinds.py). Called by shaping.py.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -43,7 +43,7 @@ class ArrangementBook:
     def __init__(self) -> None:
         self.all: list[Arrangement] = []
         self._lowest: dict[tuple[int, int], Arrangement] = {}
-        self._inner: dict[bytes, Arrangement] = {}
+        self._inner: dict[bytes, int] = {}
 
     def lowest(self, capacity: int, kept: int) -> Arrangement:
         """Returns the arrangement of a domain of the lowest level."""
@@ -53,18 +53,21 @@ class ArrangementBook:
             known = self._lowest[both] = self._new(capacity, kept, both)
         return known
 
-    def inner(self, numbers: bytes) -> Arrangement:
-        """Returns the arrangement of a domain whose children have these numbers (64-bit integers, sorted)."""
-        known = self._inner.get(numbers)
-        if known is None:
-            some = [(self.all[n], many) for n, many in Counter(np.frombuffer(numbers, dtype=np.int64).tolist()).items()]
-            some.sort(key=lambda child: child[0].order)
-            order = tuple([child.order for child, many in some for _ in range(many)])
-            children = tuple(sorted(some, key=lambda child: -child[0].capacity))
-            capacity = sum(child.capacity * many for child, many in some)
-            kept = sum(child.kept * many for child, many in some)
-            known = self._inner[numbers] = self._new(capacity, kept, order, children)
-        return known
+    def inner(self, numbers: bytes) -> int:
+        """Returns the number of the domains whose children have these numbers (64-bit integers, sorted)."""
+        number = self._inner.get(numbers)
+        if number is None:
+            number = self._inner[numbers] = self._above(np.frombuffer(numbers, dtype=np.int64).tolist()).number
+        return number
+
+    def _above(self, numbers: Sequence[int]) -> Arrangement:
+        some = [(self.all[number], many) for number, many in Counter(numbers).items()]
+        some.sort(key=lambda child: child[0].order)
+        order = tuple([child.order for child, many in some for _ in range(many)])
+        children = tuple(sorted(some, key=lambda child: -child[0].capacity))
+        capacity = sum(child.capacity * many for child, many in some)
+        kept = sum(child.kept * many for child, many in some)
+        return self._new(capacity, kept, order, children)
 
     def _new(self, *what: Any) -> Arrangement:
         arrangement = Arrangement(len(self.all), *what)
@@ -90,9 +93,9 @@ class Arrangements:
         for level in range(tree.depth - 1, 0, -1):
             families = list(_families(tree.levels[level].parent[slots], numbers))
             slots = np.array([slot for slot, _ in families], dtype=np.int64)
-            numbers = np.array([book.inner(children).number for _, children in families], dtype=np.int64)
+            numbers = np.array([book.inner(children) for _, children in families], dtype=np.int64)
             self._levels.insert(0, (slots, numbers))
-        self.root = book.inner(np.sort(numbers).tobytes())
+        self.root = book.all[book.inner(np.sort(numbers).tobytes())]
         self._sizes = [tree.levels[level].size for level in range(tree.depth)]
         self._numbers: dict[int, list[int]] = {}
 
@@ -133,5 +136,5 @@ def _families(parents: Ints, numbers: Ints) -> Iterator[tuple[int, bytes]]:
     parent, number = np.divmod(np.sort(parents * span + numbers), span)
     starts = np.flatnonzero(np.diff(parent, prepend=-1)).tolist()
     raw = number.tobytes()
-    for start, end in zip(starts, [*starts[1:], len(parents)], strict=True):
-        yield int(parent[start]), raw[8 * start : 8 * end]
+    for slot, start, end in zip(parent[starts].tolist(), starts, [*starts[1:], len(parents)], strict=True):
+        yield slot, raw[8 * start : 8 * end]

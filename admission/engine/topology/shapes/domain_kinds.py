@@ -22,8 +22,8 @@ _FIRST: Final = 16
 """The first number of pods up to which the shares that a kind can take are computed; then twice as many."""
 LONGEST: Final = 60
 """The number of bits of a level's figures up to which a table of them can be computed (plans.py)."""
-MOST_REMEMBERED: Final = 40_000
-"""The number of arrangements, kinds and costs that are remembered, which take about 300 bytes each."""
+MOST_REMEMBERED: Final = 25_000
+"""The number of arrangements, kinds and answers that are remembered, which take about 450 bytes each."""
 MOST_RULES: Final = 64
 """The number of rules under which they are remembered."""
 
@@ -151,9 +151,14 @@ class DomainKind:
 
     def know(self, share: int, cost: KnownCost) -> KnownCost:
         """Remembers the cost of a share."""
-        self._book.costs += 1
+        self._book.answers += 1
         self.costs[share] = cost
         return cost
+
+    def know_plans(self, share: int, figures: PlanFigures) -> None:
+        """Remembers the figures of the plans for a share."""
+        self._book.answers += 1
+        self.plans[share] = figures
 
     # ---- hard: the used units differ by one step at most
 
@@ -201,12 +206,24 @@ class DomainKind:
         low = high = either = 0
         size, step, allowed = small * self.rule.step, self.rule.step, self.rule.allowed
         few, lots = allowed >> size & 1, allowed >> (size + step) & 1
+        if self.lowest and not self.kept:
+            low, high = few and self._larger(size), lots and self._larger(size + step)
+            return low, high, low if few else high
         for child, many in self.children:
             some, more = few and child.fits(size), lots and child.fits(size + step)
             low += many if some else 0
             high += many if more else 0
             either += many if some or more else 0
         return low, high, either
+
+    def _larger(self, share: int) -> int:
+        """Returns how many children of the lowest level have capacity for the share."""
+        number = 0
+        for child, many in self.children:
+            if child.capacity < share:
+                break
+            number += many
+        return number
 
     def _kept_evenly(self, limit: int) -> int:
         if self.rule.packs:
@@ -229,21 +246,21 @@ class KindBook:
         for rule in reversed(self.rules):
             self.shifts.insert(0, shift)
             shift += rule.width
-        self.costs = 0
-        """The number of costs that the kinds know."""
-        self._kinds: dict[Arrangement, DomainKind] = {}
+        self.answers = 0
+        """The number of plans and costs that the kinds know."""
+        self.kinds: dict[Arrangement, DomainKind] = {}
 
     def kind(self, arrangement: Arrangement, level: int) -> DomainKind:
         """Returns the kind of the domains of the level that have this arrangement."""
-        kind = self._kinds.get(arrangement)
+        kind = self.kinds.get(arrangement)
         if kind is None:
-            kind = self._kinds[arrangement] = DomainKind(self, arrangement, level)
+            kind = self.kinds[arrangement] = DomainKind(self, arrangement, level)
         return kind
 
     @property
     def size(self) -> int:
-        """How many kinds and costs it remembers."""
-        return len(self._kinds) + self.costs
+        """How many kinds and answers it remembers."""
+        return len(self.kinds) + self.answers
 
 
 class KindMemory:
@@ -261,7 +278,7 @@ class KindMemory:
 
     @property
     def size(self) -> int:
-        """How many arrangements, kinds and costs it remembers."""
+        """How many arrangements, kinds and answers it remembers."""
         return len(self._arrangements.all) + sum(book.size for book in self._books.values())
 
     @property
@@ -302,8 +319,9 @@ class DomainKinds:
         """Returns the kinds of those of these domains of the level that can have pods, by slot; the root is slot 0."""
         if level == ROOT:
             return {0: self.root}
-        kind = self._book.kind
-        return {slot: kind(arrangement, level) for slot, arrangement in self._arrangements.among(level, slots)}
+        kind, known = self._book.kind, self._book.kinds
+        some = self._arrangements.among(level, slots)
+        return {slot: known.get(arrangement) or kind(arrangement, level) for slot, arrangement in some}
 
     def of(self, level: int) -> Iterator[tuple[int, DomainKind]]:
         """Yields the slots of the level's domains that can have pods, each with its kind; the root is slot 0."""

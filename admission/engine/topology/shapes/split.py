@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 
 from admission.engine.topology.shapes.domain_kinds import DomainKind, KindShare, KnownCost, PlanFigures
 from admission.engine.topology.shapes.plans import SharePlan, StateBudget, plans
@@ -55,7 +56,8 @@ class Splitter:
             else:
                 before = self._budget.spent
                 share_plans = plans(kind, share, self._budget)
-                kind.plans[share] = PlanFigures(min([plan.price for plan in share_plans]), self._budget.spent - before)
+                least = min([plan.price for plan in share_plans])
+                kind.know_plans(share, PlanFigures(least, self._budget.spent - before))
                 self._planned.add(both)
             self._plans[both] = share_plans
         return share_plans
@@ -115,7 +117,7 @@ class Splitter:
     ) -> list[tuple[int, list[int]]]:
         """Returns the least cost of each plan and shares with that cost, by the order of the children."""
         rule, shift = kind.rule, kind.shift
-        price, cost_of = rule.price, self.cost
+        cost_of = self.cost
         share_plans = self.plans(kind, share)
         reads.plan(kind, share)
         ways = []
@@ -123,10 +125,19 @@ class Splitter:
             if not kind.lowest:
                 plan = self._narrowed(kind, plan, reads)
                 reads.costs += [(child, size) for child, sizes in plan.options.items() for size in sizes if size]
-            costs = {
-                child: {size: (price(size) << shift) + cost_of(child, size) if size else 0 for size in sizes}
-                for child, sizes in plan.options.items()
+            prices = {
+                size: rule.price(size) << shift for size in set(chain.from_iterable(plan.options.values())) if size
             }
+            if kind.lowest:
+                costs = {
+                    child: {size: prices[size] + child.capacity + child.kept - size if size else 0 for size in sizes}
+                    for child, sizes in plan.options.items()
+                }
+            else:
+                costs = {
+                    child: {size: prices[size] + cost_of(child, size) if size else 0 for size in sizes}
+                    for child, sizes in plan.options.items()
+                }
             extra = rule.missing(plan.parts) << shift if plan.parts is not None else 0
             before = self._budget.spent
             cost, shares = self._way(plan, order, costs, share)
