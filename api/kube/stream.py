@@ -6,7 +6,7 @@ so that only the decoder of its type reads it.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterable, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 import msgspec
@@ -58,11 +58,15 @@ class Lines:
         return [line for line in whole if line.strip()]
 
 
-async def events(chunks: AsyncIterable[bytes]) -> AsyncGenerator[WatchEvent, None]:
-    """Yields the events in a watch's body. Raises the ApiError of an ERROR event (Gone for 410) or of a malformed line."""
-    lines = Lines()
-    async for chunk in chunks:
-        for line in lines.feed(chunk):
+class Events:
+    """Splits a watch's body into events."""
+
+    def __init__(self) -> None:
+        self._lines = Lines()
+
+    def feed(self, chunk: bytes) -> Iterator[WatchEvent]:
+        """Yields the events that this chunk completes. Raises the error of an ERROR event (Gone for 410) or of a bad line."""
+        for line in self._lines.feed(chunk):
             event = _event(line)
             if event.type == ERROR:
                 raise status_error(bytes(event.object))

@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncGenerator, Callable, Mapping
-from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlencode
@@ -112,24 +111,30 @@ class Transport:
     async def stream(self, call: ApiRequest, silence: float | None) -> AsyncGenerator[stream.WatchEvent, None]:
         """Yields the events of a watch, sent once; `silence` is the longest wait for data in seconds."""
         connect = self.settings.timeout
-        patience = aiohttp.ClientTimeout(total=None, connect=connect, sock_connect=connect, sock_read=silence)
-        token = self.connection.authorization()
+        patience = aiohttp.ClientTimeout(total=None, connect=connect, sock_connect=connect)
+        token, watched = self.connection.authorization(), _Silence(silence)
         try:
-            async with self._request(call, token, patience) as response:
+            async with asyncio.timeout(silence):
+                response = await self._request(call, token, patience)
+            async with response:
                 _count(call, response.status)
                 if response.status >= 400:
                     raise stream.answer_error(response.status, response.headers, await response.read())
+                events = stream.Events()
+                watched.begin(response)
                 try:
-                    async with aclosing(stream.events(response.content.iter_any())) as events:
-                        async for event in events:
+                    while chunk := await response.content.readany():
+                        watched.heard()
+                        for event in events.feed(chunk):
                             yield event
                 finally:
+                    watched.end()
                     _hang_up(response)
         except Unauthorized:
             await self.connection.refresh(token)
             raise
         except (aiohttp.ClientError, OSError) as error:
-            raise _unreachable(call, error, silence) from error
+            raise _unreachable(call, TimeoutError() if watched.is_over else error, silence) from error
 
     async def _authorized(self, call: ApiRequest) -> bytes:
         """Makes one attempt, and a second one if the token was refused and has changed."""
@@ -187,6 +192,43 @@ class Transport:
             allow_redirects=False,
             **self.connection.request_options,
         )
+
+
+class _Silence:
+    """Hangs up a watch that delivers nothing for so many seconds (None: never).
+
+    One timer looks when the last data came. aiohttp's sock_read would cancel one and make another for each chunk, which is a
+    thirtieth of what an event costs.
+    """
+
+    def __init__(self, seconds: float | None) -> None:
+        self._seconds, self._loop, self._heard_at = seconds, asyncio.get_running_loop(), 0.0
+        self._timer: asyncio.TimerHandle | None = None
+        self.is_over = False
+
+    def begin(self, response: aiohttp.ClientResponse) -> None:
+        """Begins to wait for data."""
+        self._response = response
+        self.heard()
+        if self._seconds is not None:
+            self._timer = self._loop.call_later(self._seconds, self._look)
+
+    def heard(self) -> None:
+        """Notes that data came."""
+        self._heard_at = self._loop.time()
+
+    def _look(self) -> None:
+        due = self._heard_at + (self._seconds or 0.0)
+        if due > self._loop.time():
+            self._timer = self._loop.call_at(due, self._look)
+        else:
+            self.is_over = True
+            _hang_up(self._response)
+
+    def end(self) -> None:
+        """Stops the timer."""
+        if self._timer is not None:
+            self._timer.cancel()
 
 
 def _hang_up(response: aiohttp.ClientResponse) -> None:

@@ -16,8 +16,13 @@ class Turns:
     def __init__(self) -> None:
         self._until = time.perf_counter() + TURN
 
+    @property
+    def is_over(self) -> bool:
+        """Reports whether other tasks should run, for callers that would call `give_way` very often."""
+        return time.perf_counter() > self._until
+
     async def give_way(self) -> None:
         """Lets other tasks run if the turn is over."""
-        if time.perf_counter() > self._until:
+        if self.is_over:
             await asyncio.sleep(0)
             self._until = time.perf_counter() + TURN

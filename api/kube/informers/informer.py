@@ -226,8 +226,14 @@ class Informer(Generic[T]):
         async with aclosing(watch) as events:
             async for event in events:  # those that arrived together come without a pause between them
                 self._failures = 0
-                await self._handle_event(event, refreshes)
-                await turns.give_way()
+                if event.type == BOOKMARK:
+                    await self._bookmark(event.object, refreshes)
+                elif self._initial is not None:
+                    self._gather(self._initial, event)
+                else:
+                    self._apply(event)
+                if turns.is_over:
+                    await turns.give_way()
         if not self._has_bookmarks:
             self._heard_at = time.time()  # the server has ended it: all that is heard of a quiet kind
         if self._clock.now() - started > _QUIET:
@@ -310,14 +316,6 @@ class Informer(Generic[T]):
             self._refreshed.notify_all()
 
     # ---- watching
-
-    async def _handle_event(self, event: WatchEvent, refreshes: int) -> None:
-        if event.type == BOOKMARK:
-            await self._bookmark(event.object, refreshes)
-        elif self._initial is not None:
-            self._gather(self._initial, event)
-        else:
-            self._apply(event)
 
     async def _bookmark(self, raw: msgspec.Raw, refreshes: int) -> None:
         try:
