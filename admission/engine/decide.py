@@ -24,7 +24,7 @@ def decide(
     startable: int | None = None,
 ) -> CycleReport:
     """Runs one cycle (`run_cycle`). `sharing` is None if fair sharing is off."""
-    features = features_of(CycleContext(ledger, queues))
+    features = features_of(CycleContext(ledger, queues, now, sharing is not None))
     features.before_cycle()
     preemptor = Preemptor(ledger, now, sharing, past=queues.past)
     return run_cycle(

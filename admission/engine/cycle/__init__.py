@@ -12,8 +12,6 @@ head_hints                 which change could help a head that waits
 kept_quota                 quota that a refused head keeps from borrowers
 reservations               the capacity reservations of one cycle
 repeated_preemption        how often a workload may evict the same victim
-backfill, start_order      backfill; the start reservations before a workload
-projected_ledger, gallop   the ledger as it will be; the search for the first moment that fits
 together                   workloads that start together with others
 late_joiners               late pods of a gang
 spare_hosts                spare hosts of running workloads

@@ -14,8 +14,7 @@ The cycle repeats these steps until nothing more fits or its budget is spent:
    - *preempt*: the victims are evicted. Their capacity is reserved for the head in this cycle and the next ones, until
      a change requeues the head. Later workloads start only if they fit both now and then.
    - *wait*: a BestEffortFIFO queue goes on with its next workload. A StrictFIFO queue stops; if it cannot reclaim the quota
-     that it lends, its unused quota is kept from borrowers (kept_quota.py). With backfill the head gets a start time,
-     and no workload behind it may start that would delay it (backfill.py).
+     that it lends, its unused quota is kept from borrowers (kept_quota.py).
 
 Each admission is decided on the ledger that the earlier ones left, so a cycle with several admissions decides as a row of
 cycles with one each. Usage only grows during a cycle: what does not fit now does not fit later in the same cycle. The shell
@@ -26,10 +25,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 
-from admission.engine.cycle.backfill import BEHIND, Backfill
 from admission.engine.cycle.feature import CycleParts, Features, Turn
 from admission.engine.cycle.fewer_pods import spare_pods
 from admission.engine.cycle.head_hints import HeadHints
@@ -125,8 +123,7 @@ class _Cycle:
         reserved = self._reservations.concerns
         self._order: HeadOrder = FairOrder(ledger, self._find_flavors) if fair else ClassicalOrder(ledger, reserved)
         self._hints = HeadHints(ledger, self._reservations, preemptions, fair=fair)
-        self._backfill = Backfill(ledger, queues, now, fair=fair)
-        steps = self._order, self._reservations, self._kept, self._backfill, self._features
+        steps = self._order, self._reservations, self._kept, self._features
         self._outcomes = Outcomes(ledger, queues, now, *steps, startable=startable, fair=fair)
         self._parts = CycleParts(
             now,
@@ -135,7 +132,7 @@ class _Cycle:
             self._order,
             self._reservations,
             self._outcomes,
-            self._backfill.delays,
+            self._features.refusal,
             self._cannot_evaluate,
         )
         self.undecided: list[tuple[Workload, Exception]] = []
@@ -143,7 +140,7 @@ class _Cycle:
             self._outcomes.enter(workload)
 
     def more(self) -> bool:
-        return len(self._order) > 0 or self._outcomes.requeued
+        return len(self._order) > 0 or self._outcomes.requeued or self._features.requeued
 
     def run(self, budget: int) -> list[Decision]:
         decisions: list[Decision] = []
@@ -162,7 +159,7 @@ class _Cycle:
                 except Exception as error:  # noqa: BLE001 - whatever one workload causes, the others are decided on
                     self._give_up(head, error)
                     continue
-                decisions += map(self._with_victims, decided)
+                decisions += decided
                 if not decided and not head.settled:
                     self._reservations.restore(head.workload)
         finally:
@@ -225,10 +222,10 @@ class _Cycle:
         if assignment.mode < Mode.FIT or not self._reservations.leave_quota_for(queue.name, assignment):
             if turn.instead_of_room is not None:
                 return self._outcomes.wait(head, queue, *turn.instead_of_room)
-            return self._make_room(head, queue, assignment)
+            return self._make_room(head, queue, assignment, turn)
         if self._order.goes_back(head, assignment.level):
             return None
-        return self._place(head, queue, assignment)
+        return self._place(head, queue, assignment, turn)
 
     def _cannot_evaluate(self, workload: Workload, queue: ClusterQueue) -> tuple[Reason, str] | None:
         """Returns why the workload cannot be evaluated, whatever capacity is free; None if it can."""
@@ -263,7 +260,7 @@ class _Cycle:
 
     # ---- step 4: place
 
-    def _place(self, head: Head, queue: ClusterQueue, assignment: FlavorAssignment) -> Decision | None:
+    def _place(self, head: Head, queue: ClusterQueue, assignment: FlavorAssignment, turn: Turn) -> Decision | None:
         requests = placement_requests(head.workload, queue, assignment, self._ledger.flavors, self._now)
         if (refusal := self._ledger.placement.refusal(requests)) is not None:
             self._refuse(head, requests, refusal)
@@ -272,7 +269,7 @@ class _Cycle:
         beside = within_quota(self._ledger, head.workload, assignment, requests, result)
         if result.fits and not beside.fits and len(queue.flavors) == 1:
             if queue.preemption.evicts:
-                return self._make_room(head, queue, assignment)
+                return self._make_room(head, queue, assignment, turn)
             return self._outcomes.wait(head, queue, Reason.WAITING_FOR_QUOTA, shortage(head.workload))
         result = beside
         if result.fits:
@@ -291,17 +288,13 @@ class _Cycle:
 
     # ---- step 6: make room, or wait
 
-    def _make_room(self, head: Head, queue: ClusterQueue, assignment: FlavorAssignment) -> Decision | None:
+    def _make_room(self, head: Head, queue: ClusterQueue, assignment: FlavorAssignment, turn: Turn) -> Decision | None:
         """Decides on a head that does not fit now: reservation, fewer pods, preemption, or a wait."""
         workload = head.workload
         if (start := self._start_reserved(head, queue)) is not None:
             return start
-        leaving = self._reservations.leaving
-        if late := self._backfill.late(queue, leaving):
-            with self._reservations.afterwards(queue.name):
-                room = self._backfill.outlasted(workload, queue, assignment.level, late, leaving)
-            if room is not None and room.victims:
-                return self._end_backfill(head, queue, room)
+        if turn.room is not None and (decision := turn.room(head, queue, assignment, self._parts)) is not None:
+            return decision
         fewer = any(p.min_count is not None and p.min_count < p.count for p in workload.pod_sets)
         head.never_fits = not fewer and self._never_fits(head, queue)
         # flavors whose nodes are too full count as no fit by now, but nodes can be emptied as well as quota
@@ -390,34 +383,14 @@ class _Cycle:
             return None
         return flavors_of(self._ledger, head.workload, queue, Scope(fair=self._fair))
 
-    def _end_backfill(self, head: Head, queue: ClusterQueue, nomination: Nomination) -> Decision:
-        """Evicts the workloads that overtook the head by their guess and are in its way now that it is to start."""
-        if (why := self._backfill.delays(queue, nomination)) is not None:
-            return self._outcomes.wait(head, queue, BEHIND, why)
-        victims = frozenset(victim.workload for victim in nomination.victims)
-        self._outcomes.reserve(head, nomination, victims, evicts=True)
-        message = _pending_eviction(len(victims))
-        return Preempt(head.workload.key, nomination.victims, message, requested(head.workload, queue))
-
-    def _with_victims(self, decision: Decision) -> Decision:
-        """Returns the decision; that of a waiting head with those that have to leave now so that it starts when it was told."""
-        if not isinstance(decision, Wait) or not (victims := self._backfill.take_victims(decision.workload)):
-            return decision
-        message = f"{_pending_eviction(len(victims))}; {decision.message}"
-        return Preempt(decision.workload, victims, message, decision.requested)
-
     def _preempt(self, head: Head, queue: ClusterQueue, nomination: Nomination, needs: QueueingHint | None) -> Decision:
-        if (why := self._backfill.delays(queue, nomination)) is not None:
-            return self._outcomes.wait(head, queue, BEHIND, why)
+        if (refusal := self._features.refusal(nomination)) is not None:
+            return self._outcomes.wait(head, queue, *refusal)
         if head.workload.gated:
-            return replace(self._outcomes.wait(head, queue, Reason.ADMISSION_GATED, PREEMPTION_GATED), gated=True)
+            return self._outcomes.wait(head, queue, Reason.ADMISSION_GATED, PREEMPTION_GATED, gated=True)
         if (repeated := self._outcomes.too_often(head, nomination.victims)) is not None:
             return self._start_beside_others(head, queue) or self._outcomes.wait_to_evict_again(head, queue, *repeated)
         victims = frozenset(victim.workload for victim in nomination.victims)
         self._outcomes.reserve(head, nomination, victims, needs=needs, evicts=True)
         message = f"{nomination.assignment.message()}. Pending the preemption of {len(victims)} workload(s)"
         return Preempt(head.workload.key, nomination.victims, message, requested(head.workload, queue))
-
-
-def _pending_eviction(count: int) -> str:
-    return f"Pending the eviction of {count} workload(s) that overtook it and ran longer than expected"

@@ -12,10 +12,10 @@ from typing import ClassVar, Final
 
 from admission.engine.cycle.head_order import Head, HeadOrder
 from admission.engine.cycle.nomination import Nomination
-from admission.engine.cycle.outcomes import Outcomes
+from admission.engine.cycle.outcomes import Outcomes, Refusal
 from admission.engine.cycle.reservations import Reservations
 from admission.engine.decision import Decision
-from admission.engine.flavors.assign import Preemptions
+from admission.engine.flavors.assign import FlavorAssignment, Preemptions
 from admission.engine.ledger.ledger import Ledger
 from admission.engine.model import ClusterQueue, Workload
 from admission.engine.queue.queues import PendingQueues
@@ -31,6 +31,10 @@ class CycleContext:
 
     ledger: Ledger
     queues: PendingQueues
+    now: float
+    """Epoch seconds."""
+    fair: bool
+    """Whether fair sharing is on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,8 +49,8 @@ class CycleParts:
     order: HeadOrder
     reservations: Reservations
     outcomes: Outcomes
-    delays: Callable[[ClusterQueue, Nomination], str | None]
-    """Why a nomination may not start yet, because it would delay another workload."""
+    refusal: Callable[[Nomination], Why | None]
+    """Why a feature refuses this start, after evictions or without."""
     cannot_evaluate: Callable[[Workload, ClusterQueue], Why | None]
     """Why a workload cannot be evaluated, whatever capacity is free."""
 
@@ -61,6 +65,8 @@ class Turn:
     """Opened besides if the flavors of the head are searched before its turn."""
     instead_of_room: Why | None = None
     """Why the head waits, without evictions, if it does not fit; None if room may be made for it."""
+    room: Callable[[Head, ClusterQueue, FlavorAssignment, CycleParts], Decision | None] | None = None
+    """Makes room for the head if it does not fit; without an answer the cycle does."""
     decide: Callable[[Head, ClusterQueue, CycleParts], Sequence[Decision]] | None = None
     """Decides on the head in place of the cycle: its own decision first; none if other heads come first."""
 
@@ -77,6 +83,8 @@ class Feature:
 
     def __init__(self, context: CycleContext) -> None:
         self.ledger, self.queues = context.ledger, context.queues
+        self.requeued = False
+        """Whether it has requeued refused workloads, so that another cycle may decide on them."""
 
     def before_cycle(self) -> None:
         """Does what has to be done before any head is evaluated."""
@@ -84,14 +92,21 @@ class Feature:
     def turn(self, workload: Workload) -> Turn | None:
         """Returns what the feature changes in the turn of this head, before it begins; None if nothing."""
 
-    def refuses(self, nomination: Nomination) -> Why | None:
-        """Returns why this head may not start, although it fits; None if it may."""
+    def allows(self, nomination: Nomination) -> Nomination | Why:
+        """Returns why this workload may not start, although it fits now or after evictions; else the nomination with what the
+        feature adds to it.
+        """
+        return nomination
 
     def starts(self, nomination: Nomination) -> Why | None:
         """Does what the start of this workload needs, which is charged already.
 
         Returns why it cannot start, None if it can; a member of a group starts all the same.
         """
+
+    def waits(self, refusal: Refusal) -> Refusal:
+        """Does what the wait of a refused head needs, and returns the refusal with what the feature adds to it."""
+        return refusal
 
 
 class Features:
@@ -116,9 +131,30 @@ class Features:
             return PLAIN
         return turns[0] if len(turns) == 1 else _joined(turns)
 
-    def refuses(self, nomination: Nomination) -> Why | None:
-        """Returns the first answer of a feature."""
-        return _first(feature.refuses(nomination) for feature in self._features)
+    @property
+    def requeued(self) -> bool:
+        """Whether a feature has requeued refused workloads."""
+        return any(feature.requeued for feature in self._features)
+
+    def allows(self, nomination: Nomination) -> Nomination | Why:
+        """Returns the first refusal of a feature, else the nomination with what all add to it."""
+        for feature in self._features:
+            answer = feature.allows(nomination)
+            if isinstance(answer, tuple):
+                return answer
+            nomination = answer
+        return nomination
+
+    def refusal(self, nomination: Nomination) -> Why | None:
+        """Returns the first refusal of a feature."""
+        answer = self.allows(nomination)
+        return answer if isinstance(answer, tuple) else None
+
+    def waits(self, refusal: Refusal) -> Refusal:
+        """Returns the refusal with what all features add to it."""
+        for feature in self._features:
+            refusal = feature.waits(refusal)
+        return refusal
 
     def starts(self, nomination: Nomination) -> Why | None:
         """Returns the first answer of a feature; those after it are not asked."""
@@ -135,6 +171,7 @@ def _joined(turns: Sequence[Turn]) -> Turn:
         _all(turn.draws for turn in turns),
         _all(turn.search for turn in turns),
         _first(turn.instead_of_room for turn in turns),
+        next((turn.room for turn in turns if turn.room is not None), None),
         next((turn.decide for turn in turns if turn.decide is not None), None),
     )
 

@@ -3,8 +3,7 @@
 A queue that may not reclaim lent quota would have to wait until its borrowers end. So while its head waits, and could start
 if workloads left, later workloads cannot borrow as much of the queue's unused nominal quota as the head requests. A head that
 would borrow also keeps the quota that it would borrow, up to its limit. The head of a BestEffortFIFO queue keeps nothing,
-because later workloads may pass it. The head of a queue with backfill keeps nothing either: it has a start reservation
-(backfill.py).
+because later workloads may pass it. The head of a queue that reserves its start keeps nothing either.
 
 During a cycle the ledger counts kept quota under a separate key. A head that is evaluated again keeps nothing until it is
 refused. Called by cycle.py.

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from admission.engine.decision import Victim
+from admission.engine.decision import Overtaking, Victim
 from admission.engine.flavors.assign import FlavorAssignment, Mode
-from admission.engine.model import Admission, Assignment, PodSetAdmission, Workload
+from admission.engine.model import Admission, Assignment, ClusterQueue, PodSetAdmission, Workload
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,7 +16,8 @@ class Nomination:
 
     `places` has the domains by pod set; if the mode is not Fit, those that the workload would take after evictions.
     `fits_nowhere`: not even nodes without any workload have room. `failed` maps (pod set, flavor) to the reason for which the
-    flavor fails if no workload can be evicted, although its quota might fit.
+    flavor fails if no workload can be evicted, although its quota might fit. `overtaking` is set if it starts before another
+    workload only because it is expected to end in time.
     """
 
     workload: Workload
@@ -25,6 +26,7 @@ class Nomination:
     victims: tuple[Victim, ...] = ()
     fits_nowhere: bool = False
     failed: Mapping[tuple[str, str], str] = field(default_factory=dict)
+    overtaking: Overtaking | None = None
 
     @property
     def mode(self) -> Mode:
@@ -35,6 +37,14 @@ class Nomination:
     def starts(self) -> bool:
         """Whether the workload can start, now or after its victims have left."""
         return self.mode is Mode.FIT or bool(self.victims)
+
+    def charged(self, queue: ClusterQueue, now: float) -> Workload:
+        """Returns the workload as it is charged when it is admitted now. With admission checks its start, and so its end, is
+        unknown.
+        """
+        runs = self.workload.time_limit is not None and not queue.checks
+        workload = replace(self.workload, admitted=now) if runs else self.workload
+        return workload if self.overtaking is None else replace(workload, yields=self.overtaking.until)
 
     def admission(self) -> Admission:
         """Returns the admission in the form that the ledger charges."""

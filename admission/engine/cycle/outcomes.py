@@ -7,11 +7,10 @@ of the queue.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import inf
+from dataclasses import dataclass
 from typing import Protocol
 
 from admission.engine.cycle.admission_attempt import cannot_run
-from admission.engine.cycle.backfill import ASK_AGAIN, BEHIND, Backfill, rfc3339, running
 from admission.engine.cycle.head_order import Head, HeadOrder
 from admission.engine.cycle.held_capacity import draws_on
 from admission.engine.cycle.kept_quota import KeptQuota
@@ -20,7 +19,8 @@ from admission.engine.cycle.nomination import Nomination
 from admission.engine.cycle.repeated_preemption import may_not_evict
 from admission.engine.cycle.reservations import Reservations
 from admission.engine.cycle.together import order_with_others, starting_together, starts_with_others
-from admission.engine.decision import Admit, Decision, Victim, Wait
+from admission.engine.decision import Admit, Decision, Preempt, Victim, Wait
+from admission.engine.expected_start import rfc3339
 from admission.engine.flavors.assign import FlavorAssignment
 from admission.engine.flavors.search import total_requests
 from admission.engine.ledger.ledger import Ledger
@@ -35,11 +35,32 @@ NOT_READY = "waiting for all admitted workloads to be in PodsReady condition"
 _MAY_LAST_FOREVER = (Reason.NO_MATCHING_FLAVOR, Reason.EXCEEDS_MAX_QUOTA, Reason.TOPOLOGY_PLACEMENT_FAILED)
 
 
-class StartHooks(Protocol):
-    """What is asked and done when a workload starts (feature.py)."""
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """How a refused head waits."""
 
-    def refuses(self, nomination: Nomination) -> tuple[Reason, str] | None:
-        """Returns why it may not start, although it fits; None if it may."""
+    head: Head
+    queue: ClusterQueue
+    reason: Reason
+    message: str
+    again: float | None
+    """When it is evaluated again in any case (epoch seconds)."""
+    hint: QueueingHint | None
+    """What could help it; None: any change."""
+    overtaken: bool
+    """Whether the workloads behind it are evaluated even in a StrictFIFO queue."""
+    victims: tuple[Victim, ...] = ()
+    """Those that leave now, so that it starts later."""
+
+
+class Hooks(Protocol):
+    """What is asked and done when a workload starts or waits (feature.py)."""
+
+    def allows(self, nomination: Nomination) -> Nomination | tuple[Reason, str]:
+        """Returns why it may not start, although it fits; else the nomination with which it starts."""
+
+    def waits(self, refusal: Refusal) -> Refusal:
+        """Does what its wait needs, and returns how it waits."""
 
     def starts(self, nomination: Nomination) -> tuple[Reason, str] | None:
         """Does what its start needs, which is charged already; returns why it cannot start, None if it can."""
@@ -61,14 +82,13 @@ class Outcomes:
         order: HeadOrder,
         reservations: Reservations,
         kept: KeptQuota,
-        backfill: Backfill,
-        features: StartHooks,
+        features: Hooks,
         *,
         startable: int | None,
         fair: bool,
     ) -> None:
         self._ledger, self._queues, self._now, self._fair = ledger, queues, now, fair
-        self._order, self._reservations, self._kept, self._backfill = order, reservations, kept, backfill
+        self._order, self._reservations, self._kept = order, reservations, kept
         self._features = features
         self.startable, self.requeued = startable, False
         self.borrowers: set[str] = set()
@@ -93,27 +113,22 @@ class Outcomes:
             self.enter(workload)
 
     def start(self, head: Head, queue: ClusterQueue, nomination: Nomination) -> Decision:
-        """Admits the head. It waits instead if it would delay a head with a reserved start, if a feature refuses it, or if no
-        more workloads may start.
-        """
-        permission = self._backfill.permission(queue, nomination)
-        if permission.refusal is not None:
-            return self.wait(head, queue, BEHIND, permission.refusal)
-        if (refusal := self._features.refuses(nomination)) is not None:
-            return self.wait(head, queue, *refusal)
+        """Admits the head. It waits instead if a feature refuses it, or if no more workloads may start."""
+        allowed = self._features.allows(nomination)
+        if isinstance(allowed, tuple):
+            return self.wait(head, queue, *allowed)
+        nomination = allowed
         if self.startable is not None and self.startable <= 0:
             return self.wait(head, queue, Reason.WAITING_FOR_PODS_READY, NOT_READY)
         workload, admission = nomination.workload, nomination.admission()
-        admitted = permission.applied_to(running(workload, queue, self._now))
         with self._ledger.trial() as trial:  # all of it or nothing
-            self._ledger.charge_instead(workload.replaces, admitted, admission)
+            self._ledger.charge_instead(workload.replaces, nomination.charged(queue, self._now), admission)
             if (refusal := self._features.starts(nomination)) is None:
                 trial.keep()
         if refusal is not None:
             return self.wait(head, queue, *refusal)
         if self.startable is not None:
             self.startable -= 1
-        self.requeued |= self._backfill.record_admission(admitted, admission, nomination.assignment.level)
         self._queues.keep(workload.key, None)
         if workload.key in self._queues.preemptors:
             self._requeue_all(workload)  # who was refused beside its reservation may evict it now
@@ -122,8 +137,7 @@ class Outcomes:
         self.settle(head)
         self._record_usage(nomination)
         note = relaxed(workload, queue, self._ledger.flavors, nomination.assignment, self._now)
-        considered, overtaking = nomination.assignment.considered(), permission.overtaking
-        return Admit(workload.key, admission, note, considered, overtaking)
+        return Admit(workload.key, admission, note, nomination.assignment.considered(), nomination.overtaking)
 
     def _record_usage(self, nomination: Nomination) -> None:
         """Records an admission: if it borrows, other queues of the cohort tree may reclaim from its queue.
@@ -138,11 +152,6 @@ class Outcomes:
         """Takes an already charged member out of its queue, wherever it stands, and returns its admission."""
         workload, name = nomination.workload, nomination.workload.cluster_queue
         self._features.starts(nomination)
-        if (queue := self._ledger.quota.spec(name)) is not None:
-            admitted = running(workload, queue, self._now)
-            self.requeued |= self._backfill.record_admission(
-                admitted, nomination.admission(), nomination.assignment.level
-            )
         first = self._queues.head(name)
         self._queues.remove(workload.key)
         self._queues.past.enter(workload, nomination.admission(), self._now)
@@ -162,7 +171,7 @@ class Outcomes:
         evictions, leaving = self._queues.evictions, self._reservations.leaving
         return may_not_evict(self._ledger, evictions, head.workload, victims, leaving, self._now)
 
-    def wait_to_evict_again(self, head: Head, queue: ClusterQueue, why: str, until: float) -> Wait:
+    def wait_to_evict_again(self, head: Head, queue: ClusterQueue, why: str, until: float) -> Decision:
         """Makes the head wait until it may evict its victims again (epoch seconds)."""
         return self.wait(
             head, queue, Reason.REPEATED_PREEMPTION, f"{why}; may evict it at {rfc3339(until)}", until=until
@@ -198,14 +207,14 @@ class Outcomes:
         hint: QueueingHint | None = None,
         until: float | None = None,
         keep: FlavorAssignment | None = None,
-    ) -> Wait:
+        gated: bool = False,
+    ) -> Decision:
         """Refuses the head. `until` is when to evaluate it again in any case (epoch seconds); `keep` are the flavors in which
-        it may keep quota. Nobody has to wait behind a workload that replaces one that runs.
+        it may keep quota; `gated`: its preemption gates are closed. Nobody has to wait behind a workload that replaces one
+        that runs.
         """
         workload = head.workload
         growing = bool(workload.replaces) and self._ledger.admission(workload.replaces) is not None
-        if reason is BEHIND and self._backfill.unsearched:
-            until = min(self._now + ASK_AGAIN, inf if until is None else until)
         again, overtaken = until, growing
         if growing and any(self._queues.starts.leave(workload.cluster_queue, workload.key)):
             self._again.setdefault(workload.cluster_queue, {workload.key})
@@ -215,14 +224,11 @@ class Outcomes:
             message = "; ".join(filter(None, (message, relaxation(workload, queue, self._ledger.flavors, self._now))))
             step = next_step(workload, queue, self._ledger.flavors, self._now)
             again = min((at for at in (step, until) if at is not None), default=None)
-        if queue is not None and queue.backfill and not growing:
-            level = 0 if head.assignment is None else head.assignment.level
-            before = self._queues.starts.of(queue.name)
-            expected = self._backfill.refused(workload, queue, reason, level, fits_nowhere=head.fits_nowhere)
-            self.requeued |= self._queues.start_moved(queue.name, before)
-            message, again = expected.with_start(message), expected.requeue_at(again, self._now)
-            hint = None  # its expected start moves with everything that ends
-            overtaken = expected.overtaken
+        victims: tuple[Victim, ...] = ()
+        if queue is not None:
+            refusal = self._features.waits(Refusal(head, queue, reason, message, again, hint, overtaken))
+            message, again, hint = refusal.message, refusal.again, refusal.hint
+            overtaken, victims = refusal.overtaken, refusal.victims
         kept = self._queues.keeps(workload.key)
         self._queues.keep(workload.key, None)
         if queue is not None:
@@ -238,7 +244,10 @@ class Outcomes:
         never = reason in _MAY_LAST_FOREVER and head.fits_nowhere
         never = never and (head.never_fits or cannot_run(self._ledger, workload) is not None)
         too_large = self._too_large(workload, queue) if never and queue is not None else ""
-        return Wait(workload.key, reason, message, stays, requested(workload, queue), never, too_large=too_large)
+        amounts = requested(workload, queue)
+        if victims:
+            return Preempt(workload.key, victims, message, amounts)
+        return Wait(workload.key, reason, message, stays, amounts, never, gated, too_large=too_large)
 
     def stay_inadmissible(self, head: Head) -> None:
         """Ends the turn of a head that `PendingQueues.stays_inadmissible` refused again."""

@@ -7,7 +7,7 @@
    set, its flavor is refused and the search goes on.
 
 The cycle runs steps 1 and 2 separately, because other heads may come first between them; so does preemption, which tests in
-between which victims would help (nominate.py). Workloads that start together, expected starts (backfill.py) and explanations
+between which victims would help (nominate.py). Workloads that start together, expected starts and explanations
 (admission_attempt.py) call `solve`. Only the search for victims (preemption/removal.py, a layer below) asks the ledger for
 places itself. The ledger is not charged. Source: cycle.md 4.2.
 """

@@ -11,9 +11,9 @@ from dataclasses import replace
 from math import floor, inf
 
 from admission.engine.cycle.admission_attempt import attempt, cannot_run, fewest
-from admission.engine.cycle.backfill import rfc3339
 from admission.engine.cycle.solve import place
 from admission.engine.decision import Admit, Decision, Preempt, Wait
+from admission.engine.expected_start import rfc3339
 from admission.engine.explain.capacity_changes import raised
 from admission.engine.explain.certificates import proofs
 from admission.engine.explain.changes import FewerPods, LetEvict, LetReclaim, LimitTime, LowerMinimum, Remedy

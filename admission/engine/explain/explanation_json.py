@@ -10,8 +10,8 @@ from dataclasses import fields
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
-from admission.engine.cycle.backfill import rfc3339
 from admission.engine.decision import Certificate
+from admission.engine.expected_start import rfc3339
 from admission.engine.explain.changes import (
     CoverResource,
     LowerRequest,

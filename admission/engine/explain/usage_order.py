@@ -5,7 +5,7 @@ Sources: queue/past_usage.py, quota/reserved.py.
 
 from __future__ import annotations
 
-from admission.engine.cycle.backfill import rfc3339
+from admission.engine.expected_start import rfc3339
 from admission.engine.ledger.ledger import Ledger
 from admission.engine.model import Workload
 from admission.engine.queue.queues import PendingQueues

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from admission.engine.cycle.backfill import expected
+from admission.engine.expected_start import expected
 from admission.engine.explain.changes import (
     AddNodes,
     AnswerCheck,

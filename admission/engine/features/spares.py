@@ -5,9 +5,10 @@ from __future__ import annotations
 from functools import partial
 
 from admission.engine.cycle import flavor_spares, spare_hosts
-from admission.engine.cycle.feature import Feature
+from admission.engine.cycle.feature import Feature, Why
 from admission.engine.cycle.nomination import Nomination
 from admission.engine.cycle.reservations import places_held
+from admission.engine.cycle.together import starts_with_others
 from admission.engine.preemption.projected_quota import reclaimable_beside
 from admission.engine.reasons import Reason
 
@@ -29,10 +30,12 @@ class Spares(Feature):
                 self.queues.lines.quota_freed(self.ledger.quota.relatives(queue) | {queue}, beside)
             self.queues.lines.capacity_freed(list(freed), beside)
 
-    def refuses(self, nomination: Nomination) -> tuple[Reason, str] | None:
-        """Returns that there is too little quota for the spare hosts of the head."""
+    def allows(self, nomination: Nomination) -> Nomination | Why:
+        """Returns that there is too little quota for the spare hosts of a head that starts now, not with a group."""
+        if nomination.victims or starts_with_others(nomination.workload):
+            return nomination
         shortage = spare_hosts.quota_shortage(self.ledger, (nomination,))
-        return None if shortage is None else (Reason.WAITING_FOR_QUOTA, shortage[1])
+        return nomination if shortage is None else (Reason.WAITING_FOR_QUOTA, shortage[1])
 
     def starts(self, nomination: Nomination) -> tuple[Reason, str] | None:
         """Holds the spare hosts of a workload that starts; returns why there are too few of them."""

@@ -13,7 +13,7 @@ LatestStart = Callable[[str], float | None]
 
 
 def latest_start(queues: PendingQueues, gang: Workload, forecast: LatestStart | None = None) -> float | None:
-    """Returns when the gang starts at the latest without moves: as reserved (cycle/backfill.py), or as forecast."""
+    """Returns when the gang starts at the latest without moves: as reserved for it, or as forecast."""
     if (reserved := queues.starts.start_of(gang)) is not None:
         return reserved
     return None if forecast is None else forecast(gang.key)

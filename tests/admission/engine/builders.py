@@ -94,7 +94,7 @@ class Cluster:
         self, budget: int = 100, now: float = 0.0, *, fair: bool = False, startable: int | None = None
     ) -> CycleReport:
         """One cycle."""
-        features = features_of(CycleContext(self.ledger, self.queues))
+        features = features_of(CycleContext(self.ledger, self.queues, now, fair))
         return run_cycle(self.ledger, self.queues, now, budget, fair=fair, startable=startable, features=features)
 
     def finish(self, key: str) -> None:

@@ -12,6 +12,7 @@ from admission.engine.cycle.cycle import CycleReport
 from admission.engine.cycle.feature import Feature
 from admission.engine.decide import decide
 from admission.engine.features.advance_reservations import AdvanceReservations
+from admission.engine.features.backfill.feature import Backfill
 from admission.engine.features.elastic.feature import ElasticJobs
 from admission.engine.features.gang_groups.feature import GangGroups
 from admission.engine.features.moves import HeldPlaces
@@ -27,7 +28,7 @@ from admission.engine.model import (
     SpareRule,
     TopologyRequest,
 )
-from tests.admission.engine.builders import CPU, RACK, Cluster, admitted, host, queue, racks, waits, workload
+from tests.admission.engine.builders import CPU, RACK, STRICT, Cluster, admitted, host, queue, racks, waits, workload
 
 HOSTS = [host(f"h{number}", f"r{number // 2}", 4) for number in range(4)]
 GANG, ANYWHERE = TopologyRequest(required=RACK), TopologyRequest(unconstrained=True)
@@ -110,6 +111,15 @@ def growing() -> Cluster:
     return cluster
 
 
+def overtaken() -> Cluster:
+    """A job that ends before the first of its queue can start, which waits for one that runs."""
+    cluster = Cluster(Flavor("any"), replace(queue(strategy=STRICT, any=10), backfill=True))
+    cluster.tell(replace(workload("runs", 6, 1), time_limit=60.0))
+    decided(cluster)
+    cluster.tell(workload("first", 8, 1, queued=1.0), replace(workload("short", 4, 1, queued=2.0), time_limit=50.0))
+    return cluster
+
+
 @pytest.mark.parametrize(
     ("feature", "scene", "starts"),
     [
@@ -118,6 +128,7 @@ def growing() -> Cluster:
         (Spares, spared, False),
         (AdvanceReservations, reserved, True),
         (HeldPlaces, left, True),
+        (Backfill, overtaken, True),
     ],
 )
 def test_a_feature_is_what_its_hooks_say(

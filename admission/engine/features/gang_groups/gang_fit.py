@@ -14,11 +14,11 @@ from admission.engine.cycle.fewer_pods import share_given_up, spare_pods
 from admission.engine.cycle.nomination import Nomination
 from admission.engine.cycle.solve import LeavesQuota, Unsolved, solve
 from admission.engine.ledger.ledger import Ledger
-from admission.engine.model import ClusterQueue, Workload
+from admission.engine.model import Workload
 from admission.engine.queue.cluster_queue import order_of
 from admission.engine.reasons import Reason
 
-Delays = Callable[[ClusterQueue, Nomination], str | None]
+Refuses = Callable[[Nomination], tuple[Reason, str] | None]
 Fitting = tuple[Nomination, ...]
 
 
@@ -39,9 +39,9 @@ class GroupNotStarted:
 class GroupFit:
     """Fits groups on the ledger as it stands. `now` is epoch seconds."""
 
-    def __init__(self, ledger: Ledger, now: float, leaves_quota: LeavesQuota, delays: Delays, *, fair: bool) -> None:
+    def __init__(self, ledger: Ledger, now: float, leaves_quota: LeavesQuota, refusal: Refuses, *, fair: bool) -> None:
         self._ledger, self._now, self._fair = ledger, now, fair
-        self._leaves_quota, self._delays = leaves_quota, delays
+        self._leaves_quota, self._refusal = leaves_quota, refusal
 
     def charged(self, members: Iterable[Workload], *, spare: bool = True) -> Fitting | GroupNotStarted:
         """Charges all members to the ledger and returns their nominations, or returns why one does not fit and changes
@@ -85,9 +85,8 @@ class GroupFit:
             if isinstance(nominations, Unsolved):
                 return GroupNotStarted(nominations.workload, nominations.reason, nominations.message)
             for one in nominations:
-                queue = self._ledger.quota.spec(one.workload.cluster_queue)
-                if queue is not None and (why := self._delays(queue, one)) is not None:
-                    return GroupNotStarted(one.workload.key, Reason.PENDING_EVALUATION, why)
+                if (why := self._refusal(one)) is not None:
+                    return GroupNotStarted(one.workload.key, *why)
                 self._ledger.charge(one.workload, one.admission())
             trial.keep()
         return nominations

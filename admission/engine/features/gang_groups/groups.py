@@ -42,7 +42,7 @@ class Groups:
     def __init__(self, ledger: Ledger, queues: PendingQueues, parts: CycleParts) -> None:
         self._ledger, self._queues, self._now = ledger, queues, parts.now
         self._cannot_evaluate, self._reservations = parts.cannot_evaluate, parts.reservations
-        self._fit = GroupFit(ledger, parts.now, parts.reservations.leave_quota_for, parts.delays, fair=parts.fair)
+        self._fit = GroupFit(ledger, parts.now, parts.reservations.leave_quota_for, parts.refusal, fair=parts.fair)
         self._preemptor = GangPreemptor(ledger, parts.preemptions, parts.now, self._afterwards, fair=parts.fair)
         self._refused: dict[tuple[str, ...], GroupNotStarted] = {}
 

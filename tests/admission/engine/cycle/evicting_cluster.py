@@ -29,7 +29,7 @@ class Evicting(Cluster):
         """One cycle. `fair`: queues take turns, and evict, by their shares."""
         before = dump(self.ledger)
         preemptor = Preemptor(self.ledger, now, FairSharingRules() if fair else None)
-        features = features_of(CycleContext(self.ledger, self.queues))
+        features = features_of(CycleContext(self.ledger, self.queues, now, fair))
         report = run_cycle(
             self.ledger, self.queues, now, budget, preemptor, fair=fair, startable=startable, features=features
         )

@@ -1,7 +1,7 @@
 """The start reservations in the order of the cycle, and the capacity of the reservations before a workload.
 
 The order and the joint footprint are kept while one head after the other gets its reservation: a head is usually bound by the
-reservations that bind the head before it, and by the reservation of that head. Called by backfill.py.
+reservations that bind the head before it, and by the reservation of that head.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from operator import attrgetter
 
-from admission.engine.cycle.projected_ledger import FutureReservation
+from admission.engine.features.backfill.projected_ledger import FutureReservation
 from admission.engine.ledger.ledger import Ledger
 from admission.engine.model import Admission, Workload
 from admission.engine.queue.cluster_queue import order_of

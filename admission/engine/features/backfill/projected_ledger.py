@@ -5,7 +5,7 @@
 ledger stands at a position: 0 is now, n is after the first n ends. Moving to another position applies or reverts the ends in
 between.
 
-Leaving the context restores the ledger. Called by backfill.py.
+Leaving the context restores the ledger. Called by future.py.
 """
 
 from __future__ import annotations

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from admission.engine.cycle.projected_ledger import Departures, ProjectedLedger
-from admission.engine.cycle.start_order import future_of
+from admission.engine.features.backfill.projected_ledger import Departures, ProjectedLedger
+from admission.engine.features.backfill.start_order import future_of
 from admission.engine.flavors.assign import Mode, NoPreemption
 from admission.engine.flavors.search import FlavorSearch
 from admission.engine.ledger.holds import Hold, HoldKind

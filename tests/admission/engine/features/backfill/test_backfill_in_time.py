@@ -16,8 +16,8 @@ from admission.engine.decision import Admit, Preempt, Wait
 from admission.engine.model import Event, Flavor, QueueingStrategy, TopologyRequest, Workload
 from admission.engine.queue.cluster_queue import order_of
 from tests.admission.engine.builders import BEST, RACK, STRICT, Cluster, host, racks, workload
-from tests.admission.engine.cycle.test_backfill import timed
-from tests.admission.engine.cycle.test_backfill_by_guess import BIG, by_guess, guessed
+from tests.admission.engine.features.backfill.test_backfill import timed
+from tests.admission.engine.features.backfill.test_backfill_by_guess import BIG, by_guess, guessed
 from tests.budgets import quick
 
 

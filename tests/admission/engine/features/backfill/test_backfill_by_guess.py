@@ -11,7 +11,7 @@ from admission.engine.cycle.cycle import CycleReport
 from admission.engine.decision import Admit, Overtaking, Preempt, PreemptionReason
 from admission.engine.model import ClusterQueue, Flavor, QueueingStrategy, Workload
 from tests.admission.engine.builders import BEST, STRICT, Cluster, admitted, host, queue, racks, waits
-from tests.admission.engine.cycle.test_backfill import at, timed, told
+from tests.admission.engine.features.backfill.test_backfill import at, timed, told
 
 
 def guessed(key: str, cpus: int, guess: float | None, **more: Any) -> Workload:
