@@ -26,8 +26,6 @@ from admission.serving.certificates import (
     keep,
     service_names,
 )
-from admission.serving.connection_limits import ConnectionLimits
-from admission.serving.connections import Connections, listening
 from admission.serving.tls import Serving
 from admission.settings import AdmissionSettings
 from api.kube.client import Kube
@@ -39,7 +37,6 @@ from api.process.process import Process
 LOCALHOST: Final = "127.0.0.1"
 _NAME: Final = "dashboard"
 _DAY: Final = 86400.0
-_LIMITS: Final = ConnectionLimits(whole=15.0, unfinished=256, served=1024)
 
 
 async def run_dashboard(process: Process, settings: AdmissionSettings) -> None:
@@ -64,8 +61,7 @@ async def run_dashboard(process: Process, settings: AdmissionSettings) -> None:
             kept = keep(certificates, interval=section.certificate_period, loaded=loaded.set)
             group.create_task(kept, name="certificates")
             await loaded.wait()
-            connections = Connections(_LIMITS)
-            async with listening(connections, server.handle, lambda: tls.context, section.host, section.port):
+            async with server.listening(lambda: tls.context, section.host, section.port):
                 await asyncio.Event().wait()
 
 

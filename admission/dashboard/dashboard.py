@@ -24,6 +24,7 @@ from admission.dashboard.rows import FINISHED_STATE, PENDING, STATES, Row, Rows
 from admission.dashboard.stream import Batch, Clients
 from admission.dashboard.trees import Trees
 from admission.dashboard.viewer import Permissions, Viewer, hide, share_of
+from admission.serving.bounded_server import Refused
 from admission.world.documents import Document
 from api.errors import InvalidObject, StowageError
 from api.meta import object_key, split_key
@@ -39,14 +40,6 @@ _TOGETHER: Final = 0.01
 DEFAULT_LIMIT, MOST = 10_000, 100_000
 _PERMISSIONS_SECONDS: Final = 10.0
 _BRIEF: Final = 1.0
-
-
-class Refused(Exception):
-    """The request gets this status instead of an answer."""
-
-    def __init__(self, status: int, error: str, message: str) -> None:
-        super().__init__(message)
-        self.status, self.error = status, error
 
 
 def bad_request(field: str, value: object, allowed: str) -> Refused:

@@ -17,7 +17,7 @@ from admission.serving.connections import Listening
 from admission.settings import AdmissionSettings
 from admission.visibility.api_documents import GROUP, VERSIONS
 from admission.visibility.front_proxy import FrontProxyTls, fetch_trust
-from admission.visibility.server import Queues, VisibilityServer, serving
+from admission.visibility.server import Queues, VisibilityServer
 from api.errors import StowageError
 from api.kube.backoff import Backoff
 from api.kube.client import Kube
@@ -49,7 +49,7 @@ async def run(kube: Kube, settings: AdmissionSettings, views: Views, queues: Pen
         kept = keep(certificates, interval=section.certificate_period, loaded=loaded.set)
         group.create_task(kept, name="certificates of the visibility API")
         await loaded.wait()
-        async with serving(server, tls, section.bind_address, section.bind_port) as listening:
+        async with server.listening(lambda: tls.context, section.bind_address, section.bind_port) as listening:
             await _follow_trust(kube, tls, listening)
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any, Final
@@ -24,10 +24,11 @@ from aiohttp import web
 from admission.engine.model import Workload
 from admission.engine.queue.cluster_queue import order_of
 from admission.engine.queue.pending import Positions
+from admission.serving.bounded_server import BoundedServer, Refused
 from admission.serving.connection_limits import ConnectionLimits
-from admission.serving.connections import Connections, Listening, finished, listening, send
+from admission.serving.connections import finished
 from admission.visibility.api_documents import GROUP, VERSIONS, documents
-from admission.visibility.front_proxy import FrontProxyTls, Trust
+from admission.visibility.front_proxy import Trust
 from admission.visibility.pending import LocalQueueName, in_line, page, summary
 from api import workloads as api
 from api.errors import InvalidObject, StowageError
@@ -69,14 +70,6 @@ class Queues:
     positions: Callable[[], Positions] = lambda: lambda workload: (0, 0.0, order_of(workload))
 
 
-class Refused(Exception):
-    """The request gets this status instead of an object."""
-
-    def __init__(self, status: int, message: str, *, reason: str = "") -> None:
-        super().__init__(message)
-        self.status, self.reason = status, reason or HTTPStatus(status).phrase.replace(" ", "")
-
-
 @dataclass(frozen=True, slots=True)
 class RequestedList:
     """A list that a path names; `namespace` is None for that of a ClusterQueue."""
@@ -105,48 +98,47 @@ def requested_list(path: str) -> RequestedList | None:
     return requested if requested.name and version in VERSIONS else None
 
 
-class VisibilityServer:
+class VisibilityServer(BoundedServer):
     """Answers requests. `may` asks the API server for a user's right."""
 
     def __init__(self, queues: Queues, may: MayRead, trust: Callable[[], Trust]) -> None:
+        super().__init__("visibility API", LIMITS, _SENT_WITHIN)
         self._queues, self._may, self._trust = queues, may, trust
         self._documents = {path: msgspec.json.encode(document) for path, document in documents().items()}
         self._turn, self._waiting = asyncio.Lock(), 0
 
-    async def handle(self, request: web.BaseRequest) -> web.Response:
-        """Answers any request."""
+    async def answer(self, request: web.BaseRequest, held: contextlib.AsyncExitStack) -> web.Response:
+        """Returns a document or a list. A GET has no use for a body, so it is left unread."""
         finished(request)
-        try:
-            response = _object(await self._answer(request))
-        except Refused as refusal:
-            response = _status(refusal)
-        except Exception:
-            log.exception("a request of the visibility API failed")
-            response = _status(Refused(500, "internal error", reason="InternalError"))
-        if request.can_read_body:
-            response.force_close()  # a GET has no use for a body, so it is left unread
-        await send(request, response, _SENT_WITHIN)
-        return response
-
-    async def _answer(self, request: web.BaseRequest) -> bytes:
         subject = self._subject(request)
         document, wanted = self._documents.get(request.path), requested_list(request.rel_url.raw_path)
         if document is None and wanted is None:
-            raise Refused(404, "the server could not find the requested resource")
+            raise Refused(404, "NotFound", "the server could not find the requested resource")
         if request.method != "GET":
-            raise Refused(405, "the server does not allow this method on the requested resource")
+            raise Refused(405, "MethodNotAllowed", "the server does not allow this method on the requested resource")
         if wanted is None:
-            return document or b""
+            return _object(document or b"")
         await self._authorize(subject, wanted)
-        return await self._list(wanted, request)
+        return _object(await self._list(wanted, request))
+
+    def refused(self, request: web.BaseRequest, refusal: Refused) -> web.Response:
+        """Returns a Kubernetes Status; kubectl shows its message."""
+        body: dict[str, Any] = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure"}
+        body |= {"message": str(refusal), "reason": refusal.error, "code": refusal.status}
+        headers: dict[str, str] = {}
+        if refusal.status == HTTPStatus.TOO_MANY_REQUESTS:
+            body["details"] = {"retryAfterSeconds": _BUSY_AGAIN}
+            headers["Retry-After"] = str(_BUSY_AGAIN)
+        encoded = msgspec.json.encode(body)
+        return web.Response(status=refusal.status, body=encoded, content_type="application/json", headers=headers)
 
     def _subject(self, request: web.BaseRequest) -> Subject:
         trust = self._trust()
         if not trust.proves(request.get_extra_info("peercert")):
-            raise Refused(401, "only the API server's proxy is answered here")
+            raise Refused(401, "Unauthorized", "only the API server's proxy is answered here")
         subject = trust.subject(request.headers)
         if subject is None:
-            raise Refused(401, "the proxy named no user")
+            raise Refused(401, "Unauthorized", "the proxy named no user")
         return subject
 
     async def _authorize(self, subject: Subject, wanted: RequestedList) -> None:
@@ -155,22 +147,22 @@ class VisibilityServer:
             allowed = await self._may(subject, wanted.right, wanted.namespace or "", wanted.name)
         except (StowageError, TimeoutError) as failed:
             log.warning("a user's right could not be asked for", extra={"error": str(failed)})
-            raise Refused(503, "the API server does not say what the user may do") from None
+            raise Refused(503, "ServiceUnavailable", "the API server does not say what the user may do") from None
         if not allowed:
             named = f'{resource.plural}.{GROUP} "{wanted.name}" is forbidden: User "{subject.username}"'
             where = f' in the namespace "{wanted.namespace}"' if wanted.namespace else " at the cluster scope"
             what = f'resource "{resource.plural}/{PENDING}" in API group "{GROUP}"'
-            raise Refused(403, f"{named} cannot get {what}{where}")
+            raise Refused(403, "Forbidden", f"{named} cannot get {what}{where}")
 
     async def _list(self, wanted: RequestedList, request: web.BaseRequest) -> bytes:
         try:
             part = page(request.query)
         except InvalidObject as bad:
-            raise Refused(400, str(bad)) from None
+            raise Refused(400, "BadRequest", str(bad)) from None
         if (why := self._queues.missing()) is not None:
-            raise Refused(503, why)
+            raise Refused(503, "ServiceUnavailable", why)
         if self._waiting >= _WAITING:
-            raise Refused(429, "too many requests at once", reason="TooManyRequests")
+            raise Refused(429, "TooManyRequests", "too many requests at once")
         self._waiting += 1
         try:
             async with self._turn:
@@ -192,30 +184,9 @@ class VisibilityServer:
             queue = wanted.name if self._queues.has_cluster_queue(wanted.name) else None
         if queue is None:
             kind = wanted.right.resource.kind.lower()
-            raise Refused(404, f'{kind}.{GROUP} "{wanted.name}" not found')
+            raise Refused(404, "NotFound", f'{kind}.{GROUP} "{wanted.name}" not found')
         return queue
 
 
 def _object(body: bytes) -> web.Response:
     return web.Response(body=body, content_type="application/json")
-
-
-def _status(refusal: Refused) -> web.Response:
-    """Returns a Kubernetes Status; kubectl shows its message."""
-    body: dict[str, Any] = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure"}
-    body |= {"message": str(refusal), "reason": refusal.reason, "code": refusal.status}
-    headers: dict[str, str] = {}
-    if refusal.status == HTTPStatus.TOO_MANY_REQUESTS:
-        body["details"] = {"retryAfterSeconds": _BUSY_AGAIN}
-        headers["Retry-After"] = str(_BUSY_AGAIN)
-    return web.Response(
-        status=refusal.status, body=msgspec.json.encode(body), content_type="application/json", headers=headers
-    )
-
-
-@contextlib.asynccontextmanager
-async def serving(server: VisibilityServer, tls: FrontProxyTls, host: str, port: int) -> AsyncIterator[Listening]:
-    """Serves while the block runs. Raises OSError if the address cannot be bound."""
-    async with listening(Connections(LIMITS), server.handle, lambda: tls.context, host, port) as listening_at:
-        log.info("visibility API listens", extra={"port": listening_at.port})
-        yield listening_at

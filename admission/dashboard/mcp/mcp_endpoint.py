@@ -14,10 +14,11 @@ from typing import Any, Final
 
 from aiohttp import web
 
-from admission.dashboard.dashboard import Dashboard, Refused
+from admission.dashboard.dashboard import Dashboard
 from admission.dashboard.mcp.asgi import Application, answered
 from admission.dashboard.serve.server import Extra
 from admission.dashboard.viewer import Viewer
+from admission.serving.bounded_server import Refused
 
 log = logging.getLogger(__name__)
 

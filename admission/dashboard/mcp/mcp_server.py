@@ -18,10 +18,11 @@ from mcp.server.stdio import stdio_server
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.shared.exceptions import MCPError
 
-from admission.dashboard.dashboard import Dashboard, Refused
+from admission.dashboard.dashboard import Dashboard
 from admission.dashboard.mcp.asgi import VIEWER
 from admission.dashboard.mcp.tools import TOOLS, Tool
 from admission.dashboard.viewer import LocalUser, Viewer
+from admission.serving.bounded_server import Refused
 
 log = logging.getLogger(__name__)
 # It logs each request, and what clients send wrong, at any length.

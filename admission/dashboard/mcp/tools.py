@@ -13,10 +13,11 @@ from typing import Annotated, Any, Final
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, create_model
 
-from admission.dashboard.dashboard import Dashboard, Refused
+from admission.dashboard.dashboard import Dashboard
 from admission.dashboard.serve.encoding import TooLong, encoded
 from admission.dashboard.serve.routes import ROUTES, Asked, Route, checked
 from admission.dashboard.viewer import Viewer
+from admission.serving.bounded_server import Refused
 
 LONGEST_ANSWER: Final = 1 << 20
 """Bytes of an answer. More would fill an assistant's context many times, and hold the loop while it is encoded."""

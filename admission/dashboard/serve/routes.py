@@ -13,9 +13,10 @@ from urllib.parse import unquote
 
 from pydantic import BaseModel, ValidationError
 
-from admission.dashboard.dashboard import Dashboard, Refused, bad_request
+from admission.dashboard.dashboard import Dashboard, bad_request
 from admission.dashboard.serve import answers
 from admission.dashboard.viewer import Viewer
+from admission.serving.bounded_server import Refused
 
 PREFIX: Final = "/api/v1/"
 EVENTS: Final = f"{PREFIX}events"

@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import gzip
-import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from http import HTTPStatus
 from typing import Any, Final
@@ -19,7 +18,7 @@ from urllib.parse import urlsplit
 import msgspec
 from aiohttp import web
 
-from admission.dashboard.dashboard import Dashboard, Refused
+from admission.dashboard.dashboard import Dashboard
 from admission.dashboard.serve.encoding import encoded
 from admission.dashboard.serve.openapi import document
 from admission.dashboard.serve.routes import EVENTS, PREFIX, Asked, Route, check_query, checked, matched
@@ -27,12 +26,11 @@ from admission.dashboard.serve.static_files import StaticFile, load
 from admission.dashboard.serve.unread import Unread
 from admission.dashboard.stream import MOST_OF_ONE, Batch, TooManyClients, TooManyOfOne, event
 from admission.dashboard.viewer import LocalUser, Permissions, Viewer, share_of
-from admission.serving.connection_limits import cut
-from admission.serving.connections import finished, send
+from admission.serving.bounded_server import BoundedServer, Refused
+from admission.serving.connection_limits import ConnectionLimits, cut
+from admission.serving.connections import finished
 from api.errors import StowageError
 from api.process.identities import TooManyTokens
-
-log = logging.getLogger(__name__)
 
 LONGEST_BODY: Final = 512 * 1024
 LONGEST_PATH: Final = 2048
@@ -43,6 +41,7 @@ _PACKED_FROM, _QUICKLY, _LONGEST_LIST = 1 << 13, 1, 256
 """Bytes of an answer that is compressed, the level, and characters of a header that are read."""
 _HERE: Final = b": still here\n\n"
 _LOOPBACK: Final = ("localhost", "127.0.0.1", "::1")
+LIMITS: Final = ConnectionLimits(whole=15.0, unfinished=256, served=1024)
 HEADERS: Final = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
     "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
@@ -58,8 +57,10 @@ Extra = Callable[[web.BaseRequest, Viewer, bytes], Awaitable[web.StreamResponse]
 """Answers a request of another protocol, whose viewer is known."""
 
 
-class DashboardServer:
+class DashboardServer(BoundedServer):
     """Answers requests. Without `authenticate` the only client is this machine's user, `local`. `extra` has further paths."""
+
+    headers = HEADERS
 
     def __init__(
         self,
@@ -68,38 +69,20 @@ class DashboardServer:
         extra: Mapping[str, Extra] | None = None,
         local: LocalUser | None = None,
     ) -> None:
+        super().__init__("dashboard", LIMITS, _SENT_WITHIN)
         self._dashboard, self._authenticate, self._extra = dashboard, authenticate, extra or {}
         self._local = local or LocalUser()
         self._unread = Unread()
         self._files: dict[str, StaticFile] = load()
         self._openapi = msgspec.json.encode(document(dashboard.facts.version))
 
-    async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
-        """Answers any request."""
-        try:
-            return await self._handled(request)
-        finally:
-            self._unread.leave(id(request))
+    def seconds(self, request: web.BaseRequest) -> float | None:
+        """Returns the time of an answer; changes are followed for as long as the client likes."""
+        return None if request.path == EVENTS else _READ_WITHIN + _ANSWERED_WITHIN
 
-    async def _handled(self, request: web.BaseRequest) -> web.StreamResponse:
-        try:
-            async with asyncio.timeout(None if request.path == EVENTS else _READ_WITHIN + _ANSWERED_WITHIN):
-                response = await self._answer(request)
-        except Refused as refusal:
-            response = _refused(refusal)
-        except TimeoutError:
-            response = _refused(Refused(503, "Unavailable", "no answer in time"))
-        except Exception:
-            log.exception("a request of the dashboard failed")
-            response = _refused(Refused(500, "InternalError", "internal error"))
-        if not response.prepared:
-            response.headers.update(HEADERS)
-            if request.can_read_body and not request.content.at_eof():
-                response.force_close()
-            await send(request, response, _SENT_WITHIN)
-        return response
-
-    async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
+    async def answer(self, request: web.BaseRequest, held: contextlib.AsyncExitStack) -> web.StreamResponse:
+        """Returns a file, an answer of the dashboard, or the stream of changes after its end."""
+        held.callback(self._unread.leave, id(request))
         self._check_origin(request)
         path = request.rel_url.raw_path
         if len(path) > LONGEST_PATH:
@@ -128,6 +111,16 @@ class DashboardServer:
             body = await asyncio.to_thread(gzip.compress, body, _QUICKLY)
             headers["Content-Encoding"] = "gzip"
         return web.Response(body=body, content_type="application/json", headers=headers)
+
+    def refused(self, request: web.BaseRequest, refusal: Refused) -> web.Response:
+        """Returns a JSON object with the error and its message."""
+        headers = {"Cache-Control": "no-store"}
+        if refusal.status == HTTPStatus.UNAUTHORIZED:
+            headers["WWW-Authenticate"] = "Bearer"
+        if refusal.status == HTTPStatus.TOO_MANY_REQUESTS:
+            headers["Retry-After"] = "2"
+        body = msgspec.json.encode({"error": refusal.error, "message": str(refusal)})
+        return web.Response(status=refusal.status, body=body, content_type="application/json", headers=headers)
 
     def _packs(self, request: web.BaseRequest) -> bool:
         """Reports whether an answer is compressed: on localhost that takes longer than sending it."""
@@ -291,16 +284,6 @@ async def _question(request: web.BaseRequest, route: Route) -> Mapping[str, Any]
     except (msgspec.MsgspecError, RecursionError, UnicodeError):
         raise Refused(400, "BadRequest", "the body is not JSON") from None
     return checked(route.body, question, "the body")
-
-
-def _refused(refusal: Refused) -> web.Response:
-    headers = {"Cache-Control": "no-store"}
-    if refusal.status == HTTPStatus.UNAUTHORIZED:
-        headers["WWW-Authenticate"] = "Bearer"
-    if refusal.status == HTTPStatus.TOO_MANY_REQUESTS:
-        headers["Retry-After"] = "2"
-    body = msgspec.json.encode({"error": refusal.error, "message": str(refusal)})
-    return web.Response(status=refusal.status, body=body, content_type="application/json", headers=headers)
 
 
 async def _write(response: web.StreamResponse, piece: bytes) -> None:

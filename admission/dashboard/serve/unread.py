@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Final
 
-from admission.dashboard.dashboard import Refused
+from admission.serving.bounded_server import Refused
 
 MOST_OF_ONE: Final = 64 << 20
 """Bytes of one user's answers."""

@@ -18,36 +18,35 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import logging
 from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Any, Final, TypeVar
 
 import msgspec
 from aiohttp import web
 
+from admission.serving.bounded_server import BoundedServer, Refused
 from admission.serving.connection_limits import OldestFirstLimit, address, cut
-from admission.serving.connections import Connections, finished, listening, send
+from admission.serving.connections import finished, send
 from admission.serving.tls import Serving
 from admission.webhook.endpoints import PATHS
 from admission.webhook.server.handlers import Handlers
 from admission.webhook.server.review import START, busy, count_values, too_large
-from admission.webhook.server.server_limits import BYTES_OF_A_VALUE, RefusedRequest, ServerLimits
+from admission.webhook.server.server_limits import BYTES_OF_A_VALUE, ServerLimits
 from admission.webhook.server.worker_thread import WorkerThread
 from api.names import CONVERT_PATH
 
-log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 _LINGER: Final = 1.0
 """Seconds for which the connection of a refused request stays open after the answer, so that the client can read it."""
 
 
-class _Listener:
-    """The request handler of one server, with its limits and worker threads."""
+class _WebhookServer(BoundedServer):
+    """Answers requests, with its limits and worker threads."""
 
     def __init__(self, handlers: Handlers, limits: ServerLimits) -> None:
+        super().__init__("webhook", limits, limits.whole)
         self._handlers, self.limits = handlers, limits
-        self.connections = Connections(limits)
         self._bodies, self._sending = OldestFirstLimit(limits.large), OldestFirstLimit(limits.sending)
         self._lists, self._turn = asyncio.Semaphore(limits.lists), asyncio.Lock()
         self._reviewing, self._converting, self._listing = (
@@ -63,32 +62,23 @@ class _Listener:
         for thread in (self._reviewing, self._converting, self._listing):
             thread.close()
 
-    async def handle(self, request: web.BaseRequest) -> web.Response:
-        """Answers any request. A refused request ends its connection, so that the rest of a long body is not read."""
-        async with contextlib.AsyncExitStack() as held:
-            try:
-                response = await self._routed(request, held)
-            except RefusedRequest as refusal:
-                _stop_reading(request)
-                response = self._refused(request.path, refusal)
-                response.force_close()
-            finished(request)
-            await self._send(request, response)
+    def refused(self, request: web.BaseRequest, refusal: Refused) -> web.Response:
+        """Returns a denial of the review, or a text. It ends the connection, so that the rest of a long body is not read."""
+        _stop_reading(request)
+        response, path = web.Response(status=refusal.status, text=f"{refusal}\n"), request.path
+        if path in PATHS and (denial := too_large(refusal.start, str(refusal))) is not None:
+            self._handlers.observe(path, "too large")
+            response = web.Response(body=msgspec.json.encode(denial), content_type="application/json")
+        response.force_close()
         return response
 
-    def _refused(self, path: str, refusal: RefusedRequest) -> web.Response:
-        denial = too_large(refusal.start, str(refusal)) if path in PATHS else None
-        if denial is None:
-            return web.Response(status=refusal.status, text=f"{refusal}\n")
-        self._handlers.observe(path, "too large")
-        return web.Response(body=msgspec.json.encode(denial), content_type="application/json")
-
-    async def _routed(self, request: web.BaseRequest, held: contextlib.AsyncExitStack) -> web.Response:
+    async def answer(self, request: web.BaseRequest, held: contextlib.AsyncExitStack) -> web.Response:
+        """Returns a page or the answer to a review."""
         page, known = self._gets.get(request.path), request.path in self._posts
         if page is None and not known:
-            raise RefusedRequest(404, "no such path")
+            raise Refused(404, "NotFound", "no such path")
         if request.method != ("GET" if page else "POST"):
-            raise RefusedRequest(405, "GET" if page else "POST")
+            raise Refused(405, "MethodNotAllowed", "GET" if page else "POST")
         if page is not None:
             return page()
         self._admit(request)
@@ -109,12 +99,12 @@ class _Listener:
     def _admit(self, request: web.BaseRequest) -> None:
         allowed = self._handlers.clients
         if allowed and not allowed_names(request.get_extra_info("peercert")) & set(allowed):
-            raise RefusedRequest(403, "the client's certificate has none of the names that may request reviews")
+            raise Refused(403, "Forbidden", "the client's certificate has none of the names that may request reviews")
 
     async def _body(self, request: web.BaseRequest, held: contextlib.AsyncExitStack) -> bytearray:
         """Returns the request's body. `held` keeps the semaphore of a long body until it is answered.
 
-        Raises RefusedRequest if the body is too long, has too many values or arrives too slowly.
+        Raises Refused if the body is too long, has too many values or arrives too slowly.
         """
         limits, length, converts = self.limits, request.content_length, request.path == CONVERT_PATH
         most = limits.conversion if converts else limits.body
@@ -128,10 +118,10 @@ class _Listener:
                     body += chunk
                     values += count_values(chunk)
                     if max(len(body), length or 0) > most:
-                        raise RefusedRequest(413, f"a body has at most {most} bytes", bytes(body[:START]))
+                        raise Refused(413, "TooLarge", f"a body has at most {most} bytes", bytes(body[:START]))
                     if values > (most_values := max(limits.values, len(body) // BYTES_OF_A_VALUE)):
                         limit = f"a body of {len(body)} bytes has at most {most_values} values"
-                        raise RefusedRequest(413, limit, bytes(body[:START]))
+                        raise Refused(413, "TooLarge", limit, bytes(body[:START]))
                     if len(body) > limits.body and not listed:
                         await held.enter_async_context(self._lists)
                         deadline.reschedule(asyncio.get_running_loop().time() + limits.whole)
@@ -139,9 +129,9 @@ class _Listener:
                     if large:
                         await self._pause()
         except TimeoutError:
-            raise RefusedRequest(408, f"a request is whole within {limits.whole:g} s") from None
+            raise Refused(408, "RequestTimeout", f"a request is whole within {limits.whole:g} s") from None
         except (OSError, web.RequestPayloadError) as ended:
-            raise RefusedRequest(400, f"the body ends early: {ended}") from None
+            raise Refused(400, "BadRequest", f"the body ends early: {ended}") from None
         finally:
             if large:
                 self._bodies.leave(request.protocol)
@@ -152,9 +142,14 @@ class _Listener:
         async with self._turn:
             await asyncio.sleep(0)
 
-    async def _send(self, request: web.BaseRequest, response: web.Response) -> None:
+    async def send(self, request: web.BaseRequest, response: web.StreamResponse) -> None:
         """Sends the response. Closes the connection if the client reads too slowly or has not sent its whole body."""
-        long = not isinstance(response.body, bytes) or len(response.body) > self.limits.small
+        finished(request)
+        long = not (
+            isinstance(response, web.Response)
+            and isinstance(response.body, bytes)
+            and len(response.body) <= self.limits.small
+        )
         if long:
             self._sending.enter(request.protocol, address(request.transport), lambda: cut(request.transport))
         try:
@@ -195,10 +190,9 @@ async def serving(
 
     On exit, open requests get five seconds to finish. Raises OSError if the address cannot be bound.
     """
-    face = _Listener(handlers, limits or ServerLimits())
+    server = _WebhookServer(handlers, limits or ServerLimits())
     try:
-        async with listening(face.connections, face.handle, lambda: tls.context, host, port) as listening_at:
-            log.info("webhook listens", extra={"port": listening_at.port})
+        async with server.listening(lambda: tls.context, host, port) as listening_at:
             yield listening_at.port
     finally:
-        face.close()
+        server.close()

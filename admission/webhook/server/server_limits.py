@@ -1,4 +1,4 @@
-"""Limits on what clients of the webhook may use, and the error of a request that exceeds one. server.py enforces them."""
+"""Limits on what clients of the webhook may use. server.py enforces them."""
 
 from __future__ import annotations
 
@@ -31,14 +31,3 @@ class ServerLimits(ConnectionLimits):
     """Large reviews that wait for their thread, and conversions for theirs. Further reviews are denied with status 429."""
     sending: int = 16
     """Responses longer than `small` that are sent at once."""
-
-
-class RefusedRequest(Exception):
-    """The request gets an HTTP error instead of a review response, and its connection is closed.
-
-    `start` is the beginning of a body that is too large: with a review's uid, the review is denied instead.
-    """
-
-    def __init__(self, status: int, text: str, start: bytes = b"") -> None:
-        super().__init__(text)
-        self.status, self.start = status, start

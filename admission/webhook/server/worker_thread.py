@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final, TypeVar
 
-from admission.webhook.server.server_limits import RefusedRequest
+from admission.serving.bounded_server import Refused
 
 T = TypeVar("T")
 
@@ -35,9 +35,9 @@ class WorkerThread:
 
     @contextlib.contextmanager
     def line(self) -> Iterator[None]:
-        """Counts a caller as waiting while the block runs. Raises RefusedRequest when too many callers wait."""
+        """Counts a caller as waiting while the block runs. Raises Refused when too many callers wait."""
         if self.is_full:
-            raise RefusedRequest(503, "too many large requests at once")
+            raise Refused(503, "ServiceUnavailable", "too many large requests at once")
         self._waiting += 1
         try:
             yield

@@ -13,10 +13,10 @@ from urllib.parse import urlsplit
 import aiohttp
 import pytest
 
-from admission.dashboard.dashboard import Refused
 from admission.dashboard.serve import server, unread
 from admission.dashboard.serve.routes import EVENTS
 from admission.dashboard.stream import MOST_CLIENTS, MOST_OF_ONE, Batch, Clients, TooManyClients
+from admission.serving.bounded_server import Refused
 from tests.admission.dashboard.small_cluster import TOKENS, Served, served
 
 LARGE = [{"namespace": "team", "name": "x", "message": "m" * 500_000}]

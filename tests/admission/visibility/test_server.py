@@ -22,7 +22,7 @@ from admission.serving.certificate_authority import issue
 from admission.serving.connections import Listening
 from admission.visibility.api_documents import VERSIONS, documents
 from admission.visibility.front_proxy import FrontProxyTls, Trust, read_trust
-from admission.visibility.server import Queues, VisibilityServer, requested_list, serving
+from admission.visibility.server import Queues, VisibilityServer, requested_list
 from api.errors import ApiError
 from api.process.access import Right
 from api.process.identities import Subject
@@ -114,7 +114,7 @@ async def running(folder: Path, world: World | None = None, names: frozenset[str
     proxy, stranger = Authority(folder / "proxy"), Authority(folder / "stranger")
     tls.use(Trust(proxy.certificate.read_text(), names))
     server = VisibilityServer(world.queues(), world.allowed, lambda: tls.trust)
-    async with serving(server, tls, HOST, 0) as listening:
+    async with server.listening(lambda: tls.context, HOST, 0) as listening:
         yield Running(listening, tls, authority, proxy, stranger)
 
 
