@@ -10,7 +10,7 @@ assignment              converts that form to plain lists of domains, and back
 admission_checks        AdmissionCheck
 advance_reservations    AdvanceReservation: nodes that are held from one time until another
 groups                  PodGroup, of the two API groups that manifests use
-elastic                 ElasticQuota, likewise
+elastic_quotas          ElasticQuota, likewise
 sakkara                 Sakkara's ConfigMaps: trees of nodes, and groups of pods
 job_kinds               JobKind: a declaration of a kind of job
 backfill                the message of the condition stowage.dev/Backfilled

@@ -32,7 +32,7 @@ from admission.webhook.rules.review_rules import webhook_rules
 from admission.webhook.server.handlers import Handlers
 from admission.webhook.server.server import serving
 from api.admission_checks import AdmissionCheck
-from api.elastic import ElasticQuota, SigsElasticQuota
+from api.elastic_quotas import ElasticQuota, SigsElasticQuota
 from api.kube.client import Kube
 from api.kube.informers.informer import Informer
 from api.kube.resources import (
@@ -129,10 +129,10 @@ def _lookups(kube: Kube) -> tuple[Lookups, tuple[Informer[Any], ...]]:
     checks = Informer(kube, ADMISSION_CHECKS, AdmissionCheck)
     classes = Informer(kube, WORKLOAD_PRIORITY_CLASSES, WorkloadPriorityClass)
     namespaces = Informer(kube, NAMESPACES, Namespace)
-    elastic = Informer(kube, ELASTIC_QUOTAS, ElasticQuota), Informer(kube, SIGS_ELASTIC_QUOTAS, SigsElasticQuota)
+    of_quotas = Informer(kube, ELASTIC_QUOTAS, ElasticQuota), Informer(kube, SIGS_ELASTIC_QUOTAS, SigsElasticQuota)
     members = Informer(kube, PODS, read_member, label_selector=f"{GANG_MEMBER}=true")
     members.add_index(_BY_GANG, gang_keys)
-    for quotas in elastic:
+    for quotas in of_quotas:
         quotas.add_index(_BY_NAMESPACE, lambda quota: [quota.metadata.namespace or ""])
 
     def labels_of(namespace: str) -> dict[str, str] | None:
@@ -142,7 +142,7 @@ def _lookups(kube: Kube) -> tuple[Lookups, tuple[Informer[Any], ...]]:
     def quotas_of(namespace: str) -> list[tuple[str, str]]:
         return [
             (each.resource.group, quota.metadata.name)
-            for each in elastic
+            for each in of_quotas
             for quota in each.by_index(_BY_NAMESPACE, namespace)
         ]
 
@@ -157,7 +157,17 @@ def _lookups(kube: Kube) -> tuple[Lookups, tuple[Informer[Any], ...]]:
         elastic_quotas=quotas_of,
         gang_pods=lambda key: members.filed(_BY_GANG, key),
     )
-    return lookups, (local_queues, cluster_queues, flavors, topologies, checks, classes, namespaces, *elastic, members)
+    return lookups, (
+        local_queues,
+        cluster_queues,
+        flavors,
+        topologies,
+        checks,
+        classes,
+        namespaces,
+        *of_quotas,
+        members,
+    )
 
 
 def _open_files() -> None:

@@ -21,7 +21,7 @@ from admission.integrations.unmanaged import group_kind, notice
 from admission.webhook.kind_rules import KindRules
 from admission.webhook.kinds.declared import kind_of
 from admission.webhook.kinds.deployment import DeploymentRules
-from admission.webhook.kinds.elastic import ElasticQuotaRules
+from admission.webhook.kinds.elastic_quotas import ElasticQuotaRules
 from admission.webhook.kinds.flavors import FlavorRules, TopologyRules
 from admission.webhook.kinds.groups import ConfigMapRules, JobKindRules, PodGroupRules
 from admission.webhook.kinds.job import JOB

@@ -18,7 +18,7 @@ input_objects      sorts them by kind
 jobs               the Workload of a job
 sets, pod_units    those of StatefulSets and LeaderWorkerSets; of pods, groups, gangs
 template_pods      pods of Deployments, ReplicaSets and StatefulSets that files describe by template only
-elastic            the queues of elastic quotas
+elastic_quotas     the queues of elastic quotas
 api_defaults       fields that the API server would set
 snapshot           Snapshot, capture, from_snapshot: the engine's inputs as one deterministic JSON document
 snapshot_records   the records of a snapshot

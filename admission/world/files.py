@@ -7,7 +7,7 @@ others arrive later; the annotation `stowage.dev/simulated-arrival` counts from 
 `faults` names each object that cannot be used; the rest is loaded. In place of the API server: the default namespace is
 `default`; a namespace without an object has its name label; a node without conditions is Ready; a missing hostname label is
 the node's name, and a missing OS label is Linux; a missing UID is the object's position in the files, which orders equal
-workloads. In place of controllers: elastic quotas become queues (elastic.py), Deployments and other owners become pods
+workloads. In place of controllers: elastic quotas become queues (elastic_quotas.py), Deployments and other owners become pods
 (template_pods.py), and unbound pods become Workloads (pod_units.py).
 """
 

@@ -15,7 +15,7 @@ from admission.integrations.declared.referenced import keep_referenced
 from admission.integrations.job_kinds import declare
 from admission.integrations.registry import REFERENCED_KINDS
 from admission.integrations.unmanaged import notice
-from admission.world import elastic, pod_units
+from admission.world import elastic_quotas, pod_units
 from admission.world.documents import Document
 from admission.world.jobs import NotManaged, job_kinds
 from admission.world.sakkara_maps import describes_group
@@ -39,7 +39,7 @@ GROUPS: Final = (POD_GROUPS, SIGS_POD_GROUPS)
 _OTHERS: Final = frozenset((*GROUPS, *MAKERS, WORKLOADS, PODS))
 
 _IGNORED_KINDS: Final = frozenset(("Kustomization",))  # often next to manifests, but not part of a cluster
-_READ: Final = frozenset((*WATCHED, *elastic.KINDS))
+_READ: Final = frozenset((*WATCHED, *elastic_quotas.KINDS))
 
 
 def addable_kinds() -> frozenset[Resource]:
@@ -135,13 +135,13 @@ class InputObjects:
 
     def translate(self) -> None:
         """Adds the queues of elastic quotas, unless the files contain them."""
-        quotas = [(kind, document) for kind in elastic.KINDS for document in self.of(kind)]
-        made, faults = elastic.queues_of(quotas)
+        quotas = [(kind, document) for kind in elastic_quotas.KINDS for document in self.of(kind)]
+        made, faults = elastic_quotas.queues_of(quotas)
         for document, text in faults:
             self.fault(document, text)
         for one in made:
             given = self._by_kind.setdefault(one[0], [])
-            if not elastic.is_among(one, given):
+            if not elastic_quotas.is_among(one, given):
                 given.append(Document("", one[1]))
 
     def imply_namespaces(self) -> None:

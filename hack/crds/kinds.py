@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from api.admission_checks import AdmissionCheck
 from api.advance_reservations import AdvanceReservation
-from api.elastic import ElasticQuota, SigsElasticQuota
+from api.elastic_quotas import ElasticQuota, SigsElasticQuota
 from api.groups import PodGroup, SigsPodGroup
 from api.job_kinds import JobKind
 from api.meta import KubeObject

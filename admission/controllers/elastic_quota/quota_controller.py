@@ -26,7 +26,7 @@ from admission.controllers.elastic_quota.quotas import Quotas, ReadQuota
 from admission.controllers.elastic_quota.resource_quotas import ResourceQuota, above_hard
 from admission.controllers.watch.cluster_view import BY_NAMESPACE, BY_QUEUE, Views
 from admission.controllers.write.creation import create_unless_present
-from api.elastic import ElasticQuota, ElasticQuotaStatus, cluster_queue_name
+from api.elastic_quotas import ElasticQuota, ElasticQuotaStatus, cluster_queue_name
 from api.errors import NotFound
 from api.kube.client import Kube, PatchKind
 from api.kube.events import EventRecorder, ref_to

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from admission.controllers.elastic_quota.translation import QuotaBounds, age, bounds, counted
-from api.elastic import ElasticQuota
+from api.elastic_quotas import ElasticQuota
 from api.errors import InvalidObject
 from api.kube.resources import Resource
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from api.elastic import ElasticQuota, cluster_queue_name
+from api.elastic_quotas import ElasticQuota, cluster_queue_name
 from api.errors import InvalidObject
 from api.meta import ObjectMeta
 from api.names import ELASTIC_QUOTA, ELASTIC_QUOTA_LABEL, HOSTNAME_LABEL, NAMESPACE_NAME_LABEL, OS_LABEL

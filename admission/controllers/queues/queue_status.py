@@ -45,7 +45,6 @@ from admission.controllers.watch.past_usage import usage_status
 from admission.engine.queue.queues import PendingQueues
 from admission.engine.quota.tree import QuotaTree, outside_usage
 from admission.metrics import queues as metrics
-from api.elastic import cluster_queue_name
 from api.kube.client import Kube, PatchKind
 from api.kube.informers.informer import Informer
 from api.kube.informers.store import Change, ChangeType
@@ -198,7 +197,7 @@ class QueueController:
                 self._used.add(f"topology/{flavor.spec.topology_name}")
 
     def _outside_changed(self, namespace: str) -> None:
-        if (name := cluster_queue_name(namespace)) in self._views.cluster_queues.objects:
+        if (name := self._views.outside.queue_of(namespace)) in self._views.cluster_queues.objects:
             self._cluster_queues.add_after(name, self._patience())
 
     def _all_queues(self) -> None:

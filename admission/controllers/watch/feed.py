@@ -32,7 +32,7 @@ from admission.engine.convert import convert_advance_reservations, convert_nodes
 from admission.engine.quota.charging import PLAIN, ResourceRules
 from admission.engine.scheduler_state import SchedulerState
 from api.advance_reservations import AdvanceReservation
-from api.elastic import cluster_queue_name
+from api.elastic_quotas import cluster_queue_name
 from api.errors import InvalidObject
 from api.kube.informers.store import Change, ChangeType
 from api.meta import is_true, object_key

@@ -22,6 +22,7 @@ from typing import Any, Protocol
 import msgspec
 
 from admission.engine.model import BoundPod
+from api.elastic_quotas import cluster_queue_name
 from api.errors import InvalidObject
 from api.kube.informers.store import Change, ChangeType
 from api.meta import is_true
@@ -81,6 +82,11 @@ class UnreservedUsage:
     def add_handler(self, fn: Callable[[str], None]) -> None:
         """Calls `fn` with each namespace whose sums changed."""
         self._handlers.append(fn)
+
+    @staticmethod
+    def queue_of(namespace: str) -> str:
+        """Returns the name of the ClusterQueue that counts all pods of the namespace, if there is one."""
+        return cluster_queue_name(namespace)
 
     def count_again(self, namespace: str) -> None:
         """Calls the handlers if the sums of the namespace differ, after a change of what `charged` returns."""

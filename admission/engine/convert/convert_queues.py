@@ -41,7 +41,7 @@ def cluster_queue(
     `inactive` and the parameters after it are as in model.ClusterQueue; resources of `outside` that the ClusterQueue does not
     cover are dropped.
     """
-    spec, elastic = queue.spec, ELASTIC_QUOTA_LABEL in queue.metadata.labels
+    spec, elastic_quota = queue.spec, ELASTIC_QUOTA_LABEL in queue.metadata.labels
     strategy = spec.admission_checks_strategy
     with about("ClusterQueue", queue.key):
         groups = _resource_groups(spec.resource_groups)
@@ -54,14 +54,14 @@ def cluster_queue(
             strategy=spec.queueing_strategy,
             stop=spec.stop_policy,
             fungibility=_fungibility(spec.flavor_fungibility),
-            preemption=_preemption(spec.preemption, elastic),
+            preemption=_preemption(spec.preemption, keeps_nominal=elastic_quota),
             weight_milli=_weight(spec.fair_sharing),
             checks=tuple(rule.name for rule in strategy.admission_checks) if strategy else (),
             inactive=inactive,
             unanswered=unanswered,
             only_checks=only_checks,
             profile=profile_of(queue.metadata.annotations),
-            ignores_uncovered=elastic or GANG_MADE in queue.metadata.labels,
+            ignores_uncovered=elastic_quota or GANG_MADE in queue.metadata.labels,
             backfill=_yes_or_no(queue.metadata.annotations, BACKFILL),
             by_guess=_yes_or_no(queue.metadata.annotations, BACKFILL_LEARNED),
             outside={resource: outside[resource] for resource in sorted(covered & outside.keys())},
@@ -123,16 +123,16 @@ def _fungibility(fungibility: queues.FlavorFungibility | None) -> model.Fungibil
     return model.FungibilityPolicy(fungibility.when_can_borrow, fungibility.when_can_preempt, fungibility.preference)
 
 
-def _preemption(preemption: queues.Preemption | None, elastic: bool) -> model.PreemptionPolicy:
+def _preemption(preemption: queues.Preemption | None, *, keeps_nominal: bool) -> model.PreemptionPolicy:
     if preemption is None:
-        return model.PreemptionPolicy(elastic=elastic)
+        return model.PreemptionPolicy(keeps_nominal=keeps_nominal)
     borrow = preemption.borrow_within_cohort or queues.BorrowWithinCohort()
     return model.PreemptionPolicy(
         preemption.reclaim_within_cohort,
         preemption.within_cluster_queue,
         borrow.policy,
         borrow.max_priority_threshold,
-        elastic,
+        keeps_nominal,
     )
 
 

@@ -366,7 +366,7 @@ class FlavorSearch:
 
     def _preempts_while_borrowing(self) -> bool:
         policy = self.queue.preemption
-        if policy.borrow_policy != "Never" or policy.elastic:
+        if policy.borrow_policy != "Never" or policy.keeps_nominal:
             return True
         return self.scope.fair and policy.reclaim_within_cohort != "Never"
 

@@ -85,16 +85,16 @@ class FungibilityPolicy:
 class PreemptionPolicy:
     """Preemption policy, with fields and values of ClusterQueue.spec.preemption.
 
-    `elastic` selects the rules of elastic quotas (elastic-quota.md): a workload that stays within its queue's nominal quota
-    may only preempt workloads of other queues, any other only workloads of its own queue; and no queue's usage may fall below
-    its nominal quota.
+    `keeps_nominal` selects the rules of elastic quotas (elastic-quota.md): a workload that stays within its queue's nominal
+    quota may only preempt workloads of other queues, any other only workloads of its own queue; and no queue's usage may fall
+    below its nominal quota.
     """
 
     reclaim_within_cohort: str = "Never"
     within_cluster_queue: str = "Never"
     borrow_policy: str = "Never"
     borrow_threshold: int | None = None
-    elastic: bool = False
+    keeps_nominal: bool = False
 
     @property
     def evicts(self) -> bool:

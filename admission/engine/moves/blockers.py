@@ -56,7 +56,7 @@ def may_evict(gang: Workload, queue: ClusterQueue, victim: Workload) -> bool:
     policy = queue.preemption
     return (
         not gang.gated
-        and not policy.elastic
+        and not policy.keeps_nominal
         and not victim.evicted
         and victim.gang is None
         and not victim.replaces

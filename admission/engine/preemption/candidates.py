@@ -115,7 +115,7 @@ def rank(context: PreemptionContext, candidate: Candidate) -> tuple[object, ...]
 def find(ledger: Ledger, context: PreemptionContext) -> Candidates:
     """Returns the candidates of classical preemption: in the preemptor's own queue, and in queues that exceed their quota.
 
-    Under an elastic policy only one of both groups counts (`_sides`).
+    Under a policy that keeps nominal quotas only one of both groups counts (`_sides`).
     """
     others, own = _sides(context)
     hierarchical: list[_Ranked] = []
@@ -252,7 +252,7 @@ def _by_usage(ledger: Ledger, context: PreemptionContext, ranked: list[Candidate
 def _sides(context: PreemptionContext) -> tuple[bool, bool]:
     """Returns whether workloads of other queues, and of the preemptor's own queue, may be evicted."""
     others = context.policy.reclaim_within_cohort != "Never"
-    if not context.policy.elastic:
+    if not context.policy.keeps_nominal:
         return others, True
     within = _covers(context.node, dict(context.usage))
     return others and within, not within

@@ -3,7 +3,8 @@
 Candidates are removed in order until the workload fits; then the ones it does not need are reprieved. Depending on the
 policy this is tried with and without borrowing. A workload of another queue may be evicted only while its queue, and
 each cohort between the queue and the lowest common cohort, exceeds its quota of a needed resource: a queue within its
-quota is protected. Under an elastic policy a queue that the eviction would bring below its quota is protected too.
+quota is protected. Under a policy that keeps nominal quotas a queue that the eviction would bring below its quota is
+protected too.
 """
 
 from __future__ import annotations
@@ -104,7 +105,7 @@ def may_evict(context: PreemptionContext, candidate: Candidate, borrowing: bool)
         return False
     if within_nominal(candidate.node, context.needed):
         return False
-    if context.policy.elastic and _falls_short(candidate):
+    if context.policy.keeps_nominal and _falls_short(candidate):
         return False
     for node in candidate.node.ancestors():
         if node is candidate.top:

@@ -118,11 +118,11 @@ class WorkloadPreemption:
             workload, spec, node, assignment.usage, short, requests, self._now, self._past, assignment
         )
         profile = workload.profile or spec.profile or self._ledger.options.profile
-        exact, elastic = profile is Profile.EXACT, context.policy.elastic
+        exact, keeps_nominal = profile is Profile.EXACT, context.policy.keeps_nominal
         by_usage = (
             spec.by_usage and self._past is not None
         )  # the usage of its LocalQueues comes before what evictions cost
-        if exact and not elastic and not by_usage:
+        if exact and not keeps_nominal and not by_usage:
             if self._sharing is not None:
                 return fair_cheapest(self._ledger, context, self._sharing, self._budget)
             return cheapest(self._ledger, context, self._budget)
@@ -133,7 +133,7 @@ class WorkloadPreemption:
         return VictimChoice(targets, Certificate(Proof.FEASIBLE, cost))
 
     def _kueue_choice(self, context: PreemptionContext) -> list[PreemptionTarget]:
-        if self._sharing is not None and not context.policy.elastic:
+        if self._sharing is not None and not context.policy.keeps_nominal:
             return fair(self._ledger, context, self._sharing)
         return classical(self._ledger, context)
 

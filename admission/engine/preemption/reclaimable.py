@@ -11,7 +11,7 @@ cohort requires the same. So
     bound = max(free, nominal - used) + reclaimable in the own queue
 
 The bound is infinite where the advantage can come from a lower cohort, where the queue may evict and borrow, and where the
-policy is elastic. Fair sharing is not considered: no hints are recorded for it.
+policy keeps nominal quotas. Fair sharing is not considered: no hints are recorded for it.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def reclaimable_bound(ledger: Ledger, queue: str, fr: FlavorResource, priority: 
 
 def _uncounted(spec: ClusterQueue, node: QuotaNode) -> bool:
     policy = spec.preemption
-    if policy.elastic:
+    if policy.keeps_nominal:
         return True
     if node.parent is None or policy.reclaim_within_cohort == "Never":
         return False

@@ -22,7 +22,7 @@ from admission.controllers.watch.sakkara_trees import Trees
 from admission.controllers.watch.view_feature import ViewFeature
 from admission.controllers.watch.volumes.view import VolumeView
 from admission.settings import AdmissionSettings
-from api.elastic import cluster_queue_name
+from api.elastic_quotas import cluster_queue_name
 from api.kube.client import Kube
 from api.kube.resources import (
     CLUSTER_QUEUES,

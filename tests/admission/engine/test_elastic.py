@@ -26,7 +26,7 @@ from admission.engine.model import (
 from admission.engine.preemption.preemptor import Preemptor
 from admission.engine.quota.fairness import FairSharingRules
 from admission.engine.reasons import Reason
-from api.elastic import ElasticQuota, ElasticQuotaSpec, cluster_queue_name
+from api.elastic_quotas import ElasticQuota, ElasticQuotaSpec, cluster_queue_name
 from tests.admission.engine.builders import Cluster, admitted, waits
 from tests.budgets import examples
 

@@ -298,7 +298,7 @@ def test_a_spare_host_of_a_workload(free: bool) -> None:
 
 
 def test_elastic_quotas_take_back_what_was_borrowed() -> None:
-    elastic = PreemptionPolicy(reclaim_within_cohort="Any", within_cluster_queue="LowerPriority", elastic=True)
+    elastic = PreemptionPolicy(reclaim_within_cohort="Any", within_cluster_queue="LowerPriority", keeps_nominal=True)
     queues = [
         replace(queue(name, cohort="c", tas=4), preemption=elastic, ignores_uncovered=True) for name in ("q", "o")
     ]
@@ -339,7 +339,7 @@ def test_pods_that_are_not_ready() -> None:
 
 
 def queues_of(strategy: object, *, backfill: bool, elastic: bool) -> list[Event]:
-    policy = replace(POLICY, elastic=elastic)
+    policy = replace(POLICY, keeps_nominal=elastic)
     return [
         replace(
             queue(name, strategy=strategy, cohort="c", tas=Quota(own * CPU)),  # type: ignore[arg-type]

@@ -141,7 +141,7 @@ class GangPreemptor:
         groups: VictimGroups = {}
         for queue, part in parts:
             policy = queue.preemption
-            for allocation in self._ledger.charged_to(queue.name) if not policy.elastic else ():
+            for allocation in self._ledger.charged_to(queue.name) if not policy.keeps_nominal else ():
                 other = allocation.workload
                 if other.evicted or allowed(part, other, policy.within_cluster_queue):
                     group = self._victim_group(Victim(other.key, PreemptionReason.IN_CLUSTER_QUEUE), parts)

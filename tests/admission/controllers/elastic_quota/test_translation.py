@@ -11,7 +11,7 @@ from admission.controllers.elastic_quota.quotas import Quotas
 from admission.engine.convert import convert_queues
 from admission.engine.model import PreemptionPolicy, Quota
 from admission.engine.quota.tree import queue_quotas
-from api.elastic import ElasticQuota
+from api.elastic_quotas import ElasticQuota
 from api.errors import InvalidObject
 from api.kube.resources import ELASTIC_QUOTAS, SIGS_ELASTIC_QUOTAS
 from api.pod.pods import Meta, Node, NodeStatus
@@ -55,7 +55,7 @@ def test_nominal_is_min_and_the_borrowing_limit_what_max_is_above_it(
     made = convert_queues.cluster_queue(translation.cluster_queue("team", translation.bounds(quota(**spec)), resources))
     assert queue_quotas(made) == {(FLAVOR, resource): each for resource, each in want.items()}
     assert (made.name, made.cohort) == ("elastic-quota.team", "elastic-quota")
-    assert made.preemption == PreemptionPolicy("Any", "LowerPriority", elastic=True)
+    assert made.preemption == PreemptionPolicy("Any", "LowerPriority", keeps_nominal=True)
 
 
 @pytest.mark.parametrize(

@@ -56,7 +56,7 @@ def _queue(dice: random.Random, name: str, fair: bool) -> ClusterQueue:
     reclaim = dice.choice(("Never", "LowerPriority", "Any", "Any"))
     borrow = "LowerPriority" if reclaim != "Never" and not fair and dice.random() < 0.4 else "Never"
     policy = PreemptionPolicy(reclaim, dice.choice(("Never", "LowerPriority", "LowerPriority")), borrow_policy=borrow)
-    policy = replace(policy, elastic=not fair and dice.random() < 0.2)
+    policy = replace(policy, keeps_nominal=not fair and dice.random() < 0.2)
     strategy = dice.choice((QueueingStrategy.BEST_EFFORT_FIFO, QueueingStrategy.STRICT_FIFO))
     spec = queue(name, strategy=strategy, cohort="c", tas=Quota(dice.randint(0, 8) * CPU))
     return replace(spec, preemption=policy)

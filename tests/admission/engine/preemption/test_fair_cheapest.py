@@ -95,7 +95,7 @@ def test_no_workload_is_evicted_against_the_policy(policy: str) -> None:
 
 
 def test_an_elastic_quota_takes_another_shape_where_its_order_leaves_none() -> None:
-    elastic = replace(RECLAIM, elastic=True)
+    elastic = replace(RECLAIM, keeps_nominal=True)
     ledger = cluster(ACROSS, own(8, elastic, cohort="all"), own(8, name="b", cohort="all"))
     assert sorted(victims(ledger, 2, 4)) == ["left1", "left2"]
     assert victims(ledger, 1, 4) == ["left1"], "the newest"

@@ -223,7 +223,9 @@ def test_messages_name_the_preemptor_the_right_and_both_places() -> None:
     assert "effective priority: 10 (base: 10, boost: 0)" in preempted_event(head, head, "a")
 
 
-@pytest.mark.parametrize("policy", [RECLAIM, replace(RECLAIM, elastic=True)], ids=["cluster queues", "elastic quotas"])
+@pytest.mark.parametrize(
+    "policy", [RECLAIM, replace(RECLAIM, keeps_nominal=True)], ids=["cluster queues", "elastic quotas"]
+)
 @pytest.mark.parametrize("sharing", [None, FairSharingRules()], ids=["by borrowing", "by shares"])
 def test_nobody_is_evicted_because_its_queue_will_use_more_when_a_preemptor_starts(
     policy: PreemptionPolicy, sharing: FairSharingRules | None

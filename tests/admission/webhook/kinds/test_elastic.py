@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from admission.webhook.kinds import elastic
+from admission.webhook.kinds import elastic_quotas as elastic
 from admission.webhook.rules.lookups import Lookups
 from api import names
 from api.queues import ClusterQueue, LocalQueue

@@ -1,7 +1,7 @@
 """ElasticQuota: the guaranteed and the maximum quota of a namespace (v1alpha1, in the two groups that manifests use).
 
 Both groups are served with the same fields, each as its own kind. A namespace has at most one object across both groups.
-admission/controllers/elastic implements it.
+admission/controllers/elastic_quota implements it.
 """
 
 from __future__ import annotations

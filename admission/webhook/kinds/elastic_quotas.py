@@ -1,7 +1,7 @@
 """Validates ElasticQuotas: consistent amounts, and at most one ElasticQuota per namespace across both API groups.
 
 Two that are created at the same moment may both pass, because the lookups lag. Then the older one counts, and the status of
-the other says so (controllers/elastic). Objects are plain dicts. Pure; endpoints.py calls it.
+the other says so (controllers/elastic_quota). Objects are plain dicts. Pure; endpoints.py calls it.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from admission.controllers.elastic_quota import translation
 from admission.controllers.elastic_quota.quotas import Quotas
 from admission.world.documents import Document
-from api.elastic import ElasticQuota
+from api.elastic_quotas import ElasticQuota
 from api.errors import InvalidObject
 from api.kube.resources import (
     CLUSTER_QUEUES,
