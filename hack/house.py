@@ -219,13 +219,15 @@ class Feature:
 
 
 _MOVES: Final = r"[./]moves\b|\b[Mm]overs?\b|\bMOV(?:E|ES|ING|ABLE)\w*|\bMove\w*\b"
+_ELASTIC: Final = r"(?i)(?<!api\.)elastic(?!.?quota|.?block|_(?:group|sigs|version))"
+"""Neither elastic quotas nor AWS' volumes. A line of a package's plate goes with the module that it names."""
 FEATURES: Final = (
     Feature("moves", "(?:engine|controllers)/moves/|features/(?:moves|__init__)", _MOVES, 43, "10"),
     Feature("spare hosts", "spare", r"(?i)spare.?host", 45, "10"),
     Feature("advance reservations", "advance_reservation", r"(?i)advance.?reservation", 37, "10"),
     Feature("backfill", "backfill", r"(?i)backfill", 46, "12"),
     Feature("forecasts", "forecast", r"(?i)forecast", 23, "10"),
-    Feature("elastic jobs", "elastic", r"(?i)elastic(?!.?quota)", 73, "25"),
+    Feature("elastic jobs", r"elastic|__init__", _ELASTIC, 66, "25"),
     Feature("gang groups", "gang_groups?|gang_preemption", r"(?i)gang.?group", 17),
     Feature("Sakkara", "sakkara", r"(?i)sakkara", 41),
     Feature("elastic quotas", "elastic", r"(?i)elastic.?quota", 24),

@@ -102,7 +102,7 @@ LIMITS = {
     "files outside its own that name advance reservations": 42,
     "files outside its own that name backfill": 39,
     "files outside its own that name forecasts": 24,
-    "files outside its own that name elastic jobs": 83,
+    "files outside its own that name elastic jobs": 23,
     "files outside its own that name gang groups": 15,
     "files outside its own that name Sakkara": 46,
     "files outside its own that name elastic quotas": 27,

@@ -113,7 +113,7 @@ class Ungater:
         self._reconciler.add_after(key, 0.0 if complete else self._settings.batch_period)
 
     def _workload_of(self, key: str) -> Workload | None:
-        """Returns the Workload of the pods that declare `key`: for an elastic job, its current slice."""
+        """Returns the Workload of the pods that declare `key`: for a job in slices, the current one."""
         return slice_of(key, self._workloads.by_index(_BY_SLICE, key))
 
     def _pods_of(self, key: str) -> list[GatedPod]:

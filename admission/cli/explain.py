@@ -83,7 +83,7 @@ def run(arguments: ExplainArguments, rules: WorldRules, out: Console | None = No
 
 
 def _describe_related(world: World, key: str, other: str) -> str:
-    """Describes another Workload of the same job: the slice that an elastic job grows from, or that of an earlier job."""
+    """Describes another Workload of the same job: the slice that it grows from, or that of an earlier job."""
     workload = world.workload(key)
     if workload is not None and workload.replaces == other:
         return f"Workload {other} has the quota of the pods that run"

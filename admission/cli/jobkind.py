@@ -149,7 +149,7 @@ def _scaled(kind: ScaledSet, sample: Mapping[str, Any]) -> dict[str, Any]:
         "podSets": [one for group in groups for one in _pod_sets_output(group.pod_sets)],
         "replicas": kind.replicas(sample),
         "selector": None if selector is None else _plain(selector),
-        "elastic": kind.is_elastic(sample),
+        "elastic": kind.may_resize(sample),
         "template": "of the object" if kind.template_at else "of its first pod that names the queue",
     }
 

@@ -48,7 +48,7 @@ def job_options(settings: AdmissionSettings, namespaces: Mapping[str, Namespace]
 
     return JobOptions(
         topology=settings.feature_gates.topology_aware_scheduling,
-        elastic_jobs=settings.feature_gates.elastic_jobs_via_workload_slices,
+        resizes=settings.feature_gates.elastic_jobs_via_workload_slices,
         manage_jobs_without_queue_name=settings.manage_jobs_without_queue_name,
         namespace_managed=managed,
         assign_queue_labels=settings.controller.assign_queue_labels,

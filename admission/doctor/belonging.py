@@ -29,7 +29,7 @@ _GRACE: Final = 3600.0
 """Longest grace period of a pod that is being deleted. One with a longer one stays, and is named."""
 
 _Key = tuple[str, str]
-"""Namespace and name of a Workload; of an elastic job those of its first slice."""
+"""Namespace and name of a Workload; of a slice those of the first one."""
 
 
 class Belonging:
@@ -70,7 +70,7 @@ class Belonging:
 
     @cached_property
     def _workloads(self) -> Mapping[_Key, list[Obj]]:
-        """The Workloads by key; several for the slices of an elastic job."""
+        """The Workloads by key; several for slices."""
         by_name: defaultdict[_Key, list[Obj]] = defaultdict(list)
         for workload in self._view.of(WORKLOADS):
             marks = workload["metadata"].get("annotations") or {}

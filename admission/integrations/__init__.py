@@ -1,6 +1,7 @@
 """One adapter per job kind, all behind one small protocol (`base`) and one registry (`registry`).
 
 base                 the protocol, and helpers of the adapters
+elastic              kinds and jobs that may be resized while they run
 registry             the kinds that a process admits
 job_kinds            keeps them in step with the cluster's JobKinds
 job_kind_errors      validates JobKinds

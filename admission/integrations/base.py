@@ -16,7 +16,6 @@ from functools import cache
 from typing import Any, Protocol, runtime_checkable
 
 from admission.integrations.podset import PodSetInfo
-from api import names
 from api.errors import InvalidObject
 from api.kube.resources import Resource
 from api.merge import merge_diff
@@ -137,18 +136,6 @@ class SelectiveJob(Protocol):
         """Returns resource and key of the object that defines the job's pods, or None if the job itself does."""
 
 
-@runtime_checkable
-class ElasticKind(Protocol):
-    """A kind whose jobs may change their number of pods while they run."""
-
-    def least_counts(self, job: Job) -> Mapping[str, int]:
-        """Returns the least number of pods to start with, for pod sets where it is below their size. Raises InvalidObject."""
-
-    @property
-    def elastic(self) -> bool:
-        """Reports whether jobs of this kind may change their number of pods."""
-
-
 # isinstance() on a runtime-checkable protocol is slow, and an adapter's abilities never change, so each answer is cached.
 
 
@@ -180,18 +167,6 @@ def as_selective(kind: JobIntegration) -> SelectiveJob | None:
 def as_overlookable(kind: JobIntegration) -> Overlookable | None:
     """Returns the adapter if its jobs may be overlooked by their own controller, else None."""
     return kind if isinstance(kind, Overlookable) else None
-
-
-@cache
-def as_elastic(kind: JobIntegration) -> ElasticKind | None:
-    """Returns the adapter if its jobs are elastic, else None."""
-    return kind if isinstance(kind, ElasticKind) and kind.elastic else None
-
-
-def asks_for_elastic(job: Job) -> bool:
-    """Reports whether the job asks to be elastic; only jobs of an ElasticKind can be."""
-    annotations: Mapping[str, str] = (job.get("metadata") or {}).get("annotations") or {}
-    return annotations.get(names.ELASTIC_JOB) == "true"
 
 
 def condition(job: Job, kind: str) -> Mapping[str, Any] | None:

@@ -38,10 +38,10 @@ class BatchJob:
 
     framework: Final = "batch/job"
     resource: Final[Resource] = JOBS
-    elastic: Final = True
+    resizable: Final = True
 
     def least_counts(self, job: Job) -> Mapping[str, int]:
-        """See ElasticKind: a Job starts whole."""
+        """See ResizableKind: a Job starts whole."""
         return {}
 
     def pod_sets(self, job: Job, *, topology: bool = True) -> tuple[PodSet, ...]:

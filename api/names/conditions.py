@@ -176,7 +176,7 @@ class FinishedReason:
     FAILED_TO_START: Final = "FailedToStart"
     """The job cannot start as it was admitted."""
     WORKLOAD_SLICE_REPLACED: Final = "WorkloadSliceReplaced"
-    """Another Workload of the same elastic job replaced it."""
+    """Another Workload of the same job replaced it."""
 
 
 class RequeuedReason:

@@ -168,6 +168,8 @@ ADMISSION_GATE: Final = f"{GROUP}/admission"
 
 ELASTIC_GATE: Final = ELASTIC_JOB
 """The scheduling gate of an elastic job's pods, removed from as many as are admitted."""
+UNGATER_GATES: Final = (TOPOLOGY_GATE, ELASTIC_GATE)
+"""The scheduling gates that the ungater removes."""
 
 # ---- finalizers
 IN_USE_FINALIZER: Final = f"{GROUP}/resource-in-use"

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import msgspec
 
-from api.names import ELASTIC_GATE, TAS_ANNOTATIONS, TOPOLOGY_GATE, WORKLOAD_ANNOTATION
+from api.names import TAS_ANNOTATIONS, UNGATER_GATES, WORKLOAD_ANNOTATION
 
 PENDING_PODS: Final = "status.phase=Pending"
 """The field selector for watches of pods that wait for a node or have just got one.
@@ -324,13 +324,13 @@ class GatedPod(_Wire, frozen=True):
 
     @property
     def gated(self) -> bool:
-        """Reports whether the topology gate or an elastic job's gate is closed."""
+        """Reports whether a gate that the ungater opens is closed."""
         return bool(self.closed_gates)
 
     @property
     def closed_gates(self) -> tuple[str, ...]:
-        """Those of the topology gate and the elastic job's gate that the pod has."""
-        return tuple(gate.name for gate in self.spec.scheduling_gates if gate.name in (TOPOLOGY_GATE, ELASTIC_GATE))
+        """The gates of the pod that the ungater opens."""
+        return tuple(gate.name for gate in self.spec.scheduling_gates if gate.name in UNGATER_GATES)
 
     @property
     def topology_aware(self) -> bool:

@@ -190,7 +190,7 @@ def test_kueue_s_feature_gates_in_a_file(monkeypatch: pytest.MonkeyPatch, tmp_pa
     settings = AdmissionSettings()
     assert webhook_rules(settings).gates is settings.feature_gates
     options = job_options(settings, {})
-    assert (options.topology, options.elastic_jobs) == (False, False)
+    assert (options.topology, options.resizes) == (False, False)
     monkeypatch.setenv("STOWAGE_FEATURE_GATES__PRIORITY_BOOST", "false")
     assert not AdmissionSettings().feature_gates.priority_boost, "a variable wins over the file"
 

@@ -4,7 +4,7 @@ It runs on the leader only. A cycle charges its admissions to the ledger at once
 the next cycle already runs. If a write fails, the feed restores the Workload as the watch shows it. If the outcome is unknown,
 the charge stays until the Workload has been read, so no capacity is given twice. pending_evictions.py writes evictions in the
 same way. A cycle never sees a change that is handled for some workloads only (`Feed.settled`). Running workloads that lost a
-node, and elastic jobs that shrank, come before each cycle (node_replacement.py, shrunk_jobs.py).
+node, and jobs that shrank, come before each cycle (node_replacement.py, shrunk_jobs.py).
 """
 
 from __future__ import annotations

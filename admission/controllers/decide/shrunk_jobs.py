@@ -1,4 +1,4 @@
-"""Updates the places of elastic jobs that have shrunk to those of the remaining pods.
+"""Updates the places of jobs that have shrunk to those of the remaining pods.
 
 The scheduler calls it before each cycle; features/elastic/shrunk_places.py finds the places. A Workload is checked when it has
 given up pods or has replaced another slice, and whenever one of its pods is bound or ends, until all of its pods are bound.
@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Container, Iterator
 
 from admission.controllers.watch.cluster_view import Views
 from admission.controllers.watch.projection import ProjectedPod
-from admission.controllers.watch.slices import first_key, replaced_key
+from admission.controllers.watch.slices import first_key, is_slice, replaced_key
 from admission.engine.decision import Admit
 from admission.engine.features.elastic.shrunk_places import shrunk_places
 from admission.engine.ledger.ledger import Ledger
@@ -18,7 +18,7 @@ from api import assignment
 from api.errors import InvalidObject
 from api.kube.informers.store import Change, ChangeType
 from api.meta import is_true
-from api.names import ADMITTED, ELASTIC_JOB, EVICTED, FINISHED, MOVING
+from api.names import ADMITTED, EVICTED, FINISHED, MOVING
 from api.topology_assignment import TopologyAssignment
 from api.workloads import Workload
 
@@ -98,7 +98,7 @@ class ShrunkJobs:
 def _is_running(workload: Workload) -> bool:
     states = workload.status.conditions
     return (
-        workload.metadata.annotations.get(ELASTIC_JOB) == "true"
+        is_slice(workload)
         and workload.status.admission is not None
         and is_true(states, ADMITTED)
         and not is_true(states, EVICTED)

@@ -15,7 +15,7 @@ from api.workloads import Workload
 class JobOptions:
     """Settings of the job controller; the defaults are Kueue's.
 
-    `topology` and `elastic_jobs` are Kueue's feature gates TopologyAwareScheduling and ElasticJobsViaWorkloadSlices
+    `topology` and `resizes` are Kueue's feature gates for topologies and for jobs that are resized while they run
     (feature_gates.py). With `open_templates`, which Kueue lacks, a pod set that goes to one domain starts without a gate
     (pod_set_infos.py). `deactivated_kept` is the number of seconds after which a job is deleted whose Workload Stowage
     deactivated, or None for never. `label_keys_to_copy` and `annotation_keys_to_copy` are copied from the job or pods to the
@@ -25,7 +25,7 @@ class JobOptions:
     manage_jobs_without_queue_name: bool = False
     namespace_managed: Callable[[str], bool] = lambda _: True
     topology: bool = True
-    elastic_jobs: bool = True
+    resizes: bool = True
     assign_queue_labels: bool = True
     open_templates: bool = False
     short_names: bool = False

@@ -23,8 +23,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from admission.controllers.jobs.context import JobContext
-from admission.controllers.jobs.plan.elastic import admitted_counts
 from admission.controllers.jobs.plan.finish import let_go
+from admission.controllers.jobs.plan.pod_counts import admitted_counts
 from admission.controllers.pods.actions import NOTHING, Action, PodGroupPlan, ReleasePod
 from admission.controllers.pods.compose import adopt, is_group_workload
 from admission.controllers.pods.gangs.gang import (

@@ -347,7 +347,7 @@ class PodController:
     def _with_slices(self, key: str) -> JobContext:
         """Returns the context of a gang.
 
-        For an elastic set, its Workload under the group's name is the slice that the pods follow now.
+        For a set in slices, its Workload under the group's name is the slice that the pods follow now.
         """
         context, name = self._context(), key.partition(":")[2]
         acts = acting([self._latest.of(w.key, w) for w in self._workloads.by_index(BY_SLICE, name)])

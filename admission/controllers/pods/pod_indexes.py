@@ -8,12 +8,12 @@ from typing import Final, Protocol
 
 from admission.controllers.pods.compose import is_group_workload
 from admission.controllers.watch.caches import InformerView
-from admission.controllers.watch.slices import first_key
+from admission.controllers.watch.slices import first_key, is_slice
 from admission.integrations.pods.pod import QueuedPod
 from admission.integrations.sets.sets import is_waiting_for_its_group
 from api.kube.resources import PODS
 from api.meta import object_key
-from api.names import COMPONENT_INDEX, ELASTIC_JOB, PREBUILT_WORKLOAD
+from api.names import COMPONENT_INDEX, PREBUILT_WORKLOAD
 from api.workloads import Workload
 
 BY_GROUP: Final = "pod group"
@@ -63,9 +63,8 @@ def pod_keys(workload: Workload) -> Iterable[str]:
 
 
 def slice_keys(workload: Workload) -> Iterable[str]:
-    """Indexes the Workloads of an elastic set by the first Workload of their group."""
-    annotations = workload.metadata.annotations
-    return (first_key(workload),) if COMPONENT_INDEX in annotations and annotations.get(ELASTIC_JOB) == "true" else ()
+    """Indexes the slices of a set by the first Workload of their group."""
+    return (first_key(workload),) if COMPONENT_INDEX in workload.metadata.annotations and is_slice(workload) else ()
 
 
 def keys_of(workload: Workload) -> list[str]:

@@ -21,8 +21,8 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from admission.controllers.jobs.context import DEFAULTS, JobContext, JobOptions
-from admission.controllers.jobs.plan.elastic import admitted_counts
 from admission.controllers.jobs.plan.finish import check_messages, finish, kept_until, let_go
+from admission.controllers.jobs.plan.pod_counts import admitted_counts
 from admission.controllers.jobs.plan.pod_set_infos import FlavorMissing, pod_set_infos
 from admission.controllers.jobs.plan.pods_ready import is_readiness_kept, with_pods_ready, with_reclaimed
 from admission.controllers.jobs.plan.start import FLAVOR_RETRY
@@ -30,11 +30,12 @@ from admission.controllers.jobs.plan.workload import PriorityClassMissing, anoth
 from admission.controllers.pods.actions import NOTHING, DeletePod, PodGroupPlan, ReleasePod, StopPod
 from admission.controllers.pods.compose import adopt, composed, ending_with, is_group_workload
 from admission.controllers.pods.replacements import with_replacements
-from admission.controllers.pods.sets.set_slices import is_elastic, startable
+from admission.controllers.pods.sets.set_slices import startable
 from admission.controllers.pods.start import beyond, starts
 from admission.controllers.pods.workload_updates import corrected, followed, released_at_end, uncomposed, unlike
 from admission.controllers.state import conditions
 from admission.controllers.state.actions import CreateWorkload, DeleteWorkload, PlannedEvent, SetStatus
+from admission.controllers.watch.slices import is_slice
 from admission.integrations.pods.pod import QueuedPod
 from admission.integrations.pods.podgroup import (
     MAIN,
@@ -267,7 +268,7 @@ class _PodGroupPlanner:
             going = tuple(pod for pod in self._unit.pods if pod.deleted)
             return SortedMembers(self._unit.pods, (), going, ())
         counts = {pod_set.name: pod_set.count for pod_set in workload.spec.pod_sets}
-        if is_elastic(workload):  # pods beyond those that were admitted wait, and their own controller ends them
+        if is_slice(workload):  # pods beyond those that were admitted wait, and their own controller ends them
             counts = dict.fromkeys(counts, len(self._unit.pods))
         members = sort_out(self._unit.pods, counts)
         if self._unit.fast and any(pod.lasting for pod in members.kept):
@@ -362,7 +363,7 @@ class _PodGroupPlanner:
     def admitted(self, workload: Workload) -> PodGroupPlan:
         """Starts the waiting pods; a conflict while merging finishes the Workload."""
         waiting = [pod for pod in self._unit.pods if pod.gated]
-        if is_elastic(workload):
+        if is_slice(workload):
             waiting = startable(waiting, self._unit.pods, workload)
         if not waiting:
             return NOTHING
@@ -409,7 +410,7 @@ def _reclaimed(unit: PodUnit, workload: Workload) -> dict[str, int]:
 
 def _wanted(workload: Workload, unit: PodUnit) -> int:
     """Returns the Workload's number of pods, without those that a set released when it was scaled down."""
-    if is_elastic(workload):
+    if is_slice(workload):
         return sum(admitted_counts(workload).values())
     given_back = workload.status.reclaimable_pods if unit.serving else ()
     return sum(p.count for p in workload.spec.pod_sets) - sum(p.count for p in given_back)

@@ -7,7 +7,7 @@ condition stays unchanged, since their replacements are still to come.
 
 from __future__ import annotations
 
-from admission.controllers.jobs.plan.elastic import admitted_counts
+from admission.controllers.jobs.plan.pod_counts import admitted_counts
 from admission.controllers.state.conditions import with_condition
 from admission.integrations.pods.podgroup import PodUnit
 from api.meta import find_condition, is_true

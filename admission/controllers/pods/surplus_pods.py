@@ -45,7 +45,7 @@ from api.workloads import Workload
 log = logging.getLogger(__name__)
 
 PATIENCE: Final = 15.0
-"""Seconds that the owner of surplus pods has to end them: an elastic job that shrank, a job that was stopped."""
+"""Seconds that the owner of surplus pods has to end them: a job that shrank, a job that was stopped."""
 GRACE: Final = 30
 """Seconds that a surplus pod has at most to end; less if the pod allows itself less."""
 _AGAIN: Final = 1.0

@@ -198,7 +198,7 @@ def _why(status: WorkloadStatus) -> Why | None:
 
 
 def _amounts(workload: Workload, *, reclaims: bool) -> Iterator[tuple[tuple[str, str], int]]:
-    """Yields the amounts that quota is charged for: without pods that are reclaimable, or that an elastic job gave up."""
+    """Yields the amounts that quota is charged for: without pods that are reclaimable, or that a job gave up when it shrank."""
     requested = {pod_set.name: pod_set.count for pod_set in workload.spec.pod_sets}
     done = workload.reclaimed if reclaims else {}
     for psa in workload.status.admission.pod_set_assignments if workload.status.admission else ():

@@ -22,7 +22,7 @@ class AdmissionContext:
     """What a Workload's admission depends on.
 
     `cluster_queue_active` is the queue's Active condition; `checks` are the admission checks that apply to the Workload.
-    `waits_for_slice` is why the Workload cannot replace the elastic job's slice that it names. `refusal` is why its pods would
+    `waits_for_slice` is why the Workload cannot replace the slice that it names. `refusal` is why its pods would
     be rejected or never bound, whatever capacity is free, as (reason, message). `gated_by` tells whether the annotation
     `admission-gated-by` takes effect. `decided` is the reason, as written, for which the latest cycle lets the Workload wait.
     """

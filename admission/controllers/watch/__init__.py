@@ -7,7 +7,7 @@ projection, local_copies                     the parts of objects that are kept
 feature, view_feature                        what a feature adds to the controller process, and to the view
 affected, workload_conversion                the workloads that a change concerns; Workloads as the engine reads them
 resources, runtime_classes                   effective requests of pod templates
-slices, slice_index                          slices of elastic jobs
+slices, slice_index                          slices of jobs that are resized
 node_amounts, past_usage, unreserved_usage   sums that grow with each change
 contradictions                               terms of a job that contradict its request
 sakkara_trees                                trees that ConfigMaps describe

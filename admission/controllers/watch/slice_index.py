@@ -1,4 +1,4 @@
-"""Tracks which slice of an elastic job has its quota, and the bound pods that count for it. Part of the feed.
+"""Tracks which slice of a job has its quota, and the bound pods that count for it. Part of the feed.
 
 Two slices of one job can have quota at once, when the newer was admitted and the older is not Finished yet. Then only the
 newer slice counts, for the pods of both. slices.py has the rules.
@@ -18,7 +18,7 @@ from api.workloads import Workload
 
 
 class SliceIndex:
-    """The current slices of elastic jobs; the feed maintains it."""
+    """The current slices of jobs; the feed maintains it."""
 
     def __init__(self, views: ClusterView, state: SchedulerState) -> None:
         self._views, self._state = views, state

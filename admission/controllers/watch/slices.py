@@ -8,12 +8,31 @@ running job cannot change; each later slice names the first one too.
 
 from __future__ import annotations
 
+from typing import Final
+
 from api import names
 from api.meta import find_condition, is_true
 from api.workloads import Workload
 
+UPDATED: Final = "Updated not matching Workload for elastic job: {}"
+"""The event of a slice whose counts follow its job, in Kueue's words."""
 _LONGEST = 63 + 1 + 253
 """The length of a namespace and a name."""
+
+
+def is_slice(workload: Workload) -> bool:
+    """Reports whether the Workload is a slice of a job or set that may be resized while it runs."""
+    return workload.metadata.annotations.get(names.ELASTIC_JOB) == "true"
+
+
+def marks_of(first: str) -> dict[str, str]:
+    """Returns the annotations of a later slice; `first` is the name of the first one."""
+    return {names.ELASTIC_JOB: "true", names.WORKLOAD_SLICE_NAME: first}
+
+
+def gates_of(workload: Workload) -> tuple[str, ...]:
+    """Returns the gate of a slice's pods, which opens for as many as are admitted; none for another Workload."""
+    return (names.ELASTIC_GATE,) if is_slice(workload) else ()
 
 
 def replaced_key(workload: Workload) -> str:

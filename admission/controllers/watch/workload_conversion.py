@@ -2,7 +2,7 @@
 considered, if any.
 
 The feed calls it for each change of a Workload. engine/convert/convert_workloads.py converts the fields; this module adds what
-depends on other objects: LimitRanges, RuntimeClasses, volumes, devices, queues, and the slices of elastic jobs.
+depends on other objects: LimitRanges, RuntimeClasses, volumes, devices, queues, and slices.
 """
 
 from __future__ import annotations

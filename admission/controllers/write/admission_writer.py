@@ -70,7 +70,7 @@ class AdmissionWriter:
         return await self._change(decision, None)
 
     async def follow(self, decision: Admit) -> Outcome:
-        """Writes the places that the pods of an elastic job have; returns the same as `move`."""
+        """Writes the places that the pods of a job have after it shrank; returns the same as `move`."""
         return await self._change(decision, ("PlacesFollowed", "The places of the job are those of its running pods"))
 
     async def _change(self, decision: Admit, event: tuple[str, str] | None) -> Outcome:

@@ -14,15 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from admission.integrations.base import (
-    Job,
-    JobResult,
-    Patch,
-    asks_for_elastic,
-    condition,
-    infos_by_name,
-    patch_between,
-)
+from admission.integrations.base import Job, JobResult, Patch, condition, infos_by_name, patch_between
 from admission.integrations.declared import writeback
 from admission.integrations.declared.entries import DeclaredPodSet, PodCount, count_of, entries_of, number_of
 from admission.integrations.declared.entries import name_of as _name
@@ -31,6 +23,7 @@ from admission.integrations.declared.functions import FUNCTIONS
 from admission.integrations.declared.functions.base import PodSetFunction
 from admission.integrations.declared.parts import PARTS
 from admission.integrations.declared.template_shape import check_pod_spec, checked_template
+from admission.integrations.elastic import asks_for_elastic
 from admission.integrations.ownership import DEFAULTED, NOTHING_ADDED, excess
 from admission.integrations.paths import fields, value_at, with_value, without, written
 from admission.integrations.podset import PodSetInfo, applied, kept_template, restored
@@ -121,7 +114,7 @@ class DeclaredJob:
         return own
 
     def least_counts(self, job: Job) -> Mapping[str, int]:
-        """See ElasticKind."""
+        """See ResizableKind."""
         least_of = {entry.name: self._count_of(job, entry).least for entry in self.entries(job)}
         return {name: least for name, least in least_of.items() if least is not None}
 
@@ -132,8 +125,8 @@ class DeclaredJob:
         return self.spec.status.active_parts or any(rule is not None and rule.parts for rule in elastic)
 
     @property
-    def elastic(self) -> bool:
-        """See ElasticKind."""
+    def resizable(self) -> bool:
+        """See ResizableKind."""
         return any(rule.elastic is not None for rule in self.spec.pod_sets)
 
     def pod_sets(self, job: Job, *, topology: bool = True) -> tuple[PodSet, ...]:
@@ -141,7 +134,7 @@ class DeclaredJob:
         expressions = JobExpressions(job)
         entries = self.entries(job, expressions)
         made = [self._pod_set(job, entry, expressions, topology) for entry in entries]
-        if self.elastic and asks_for_elastic(job):
+        if self.resizable and asks_for_elastic(job):
             fewest = (self._count_of(job, entry).least for entry in entries)
             first = next(((number, least) for number, least in enumerate(fewest) if least is not None), None)
             if first is not None:

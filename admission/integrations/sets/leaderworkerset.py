@@ -53,7 +53,7 @@ class LeaderWorkerSet:
         pod_sets = _pod_sets(obj, topology) if indexes else ()
         return tuple(ReplicaGroup(index, _workload(obj, index, short), pod_sets) for index in indexes)
 
-    def is_elastic(self, obj: Mapping[str, Any]) -> bool:
+    def may_resize(self, obj: Mapping[str, Any]) -> bool:
         """See SetKind."""
         return False
 

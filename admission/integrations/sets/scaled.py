@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any, Final
 
-from admission.integrations.base import asks_for_elastic
+from admission.integrations.elastic import asks_for_elastic
 from admission.integrations.names import workload_name
 from admission.integrations.paths import fields, value_at
 from admission.integrations.pods.pod import QueuedPod
@@ -72,7 +72,7 @@ class ScaledSet:
             given["topology_request"] = topology_request(own, job_annotations=annotations, pod_index_label=index)
         return (ReplicaGroup(0, workload, (PodSet(**given),)),)
 
-    def is_elastic(self, obj: Mapping[str, Any]) -> bool:
+    def may_resize(self, obj: Mapping[str, Any]) -> bool:
         """See SetKind."""
         return asks_for_elastic(obj)
 
@@ -123,7 +123,7 @@ class ScaledSet:
     def least(self, obj: Mapping[str, Any]) -> int | None:
         """Returns the number of pods with which an elastic object may start, or None. Raises InvalidObject."""
         path = self.scale.minimum
-        value = value_at(obj, fields(path)) if path and self.is_elastic(obj) else None
+        value = value_at(obj, fields(path)) if path and self.may_resize(obj) else None
         return None if path is None or value is None else max(1, _whole(path, value, obj))
 
     def _workload(self, obj: Mapping[str, Any], short: bool) -> str:

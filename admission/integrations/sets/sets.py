@@ -52,8 +52,8 @@ class SetKind(Protocol):
         `example` is a pod template to use for a kind whose objects have none.
         """
 
-    def is_elastic(self, obj: Mapping[str, Any]) -> bool:
-        """Reports whether the set's one group may change its size while it runs, in slices as an elastic job does."""
+    def may_resize(self, obj: Mapping[str, Any]) -> bool:
+        """Reports whether the set's one group may change its size while it runs, in slices as a job does."""
 
     def set_of(self, pod: QueuedPod) -> str:
         """Returns the name of the pod's set, or an empty string if the pod does not name it yet."""

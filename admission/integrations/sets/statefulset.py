@@ -53,7 +53,7 @@ class StatefulSet:
             )
         return (ReplicaGroup(0, workload, (PodSet(**fields),)),)
 
-    def is_elastic(self, obj: Mapping[str, Any]) -> bool:
+    def may_resize(self, obj: Mapping[str, Any]) -> bool:
         """See SetKind."""
         return False
 

@@ -23,7 +23,7 @@ from api import names
 
 Obj = Mapping[str, Any]
 
-GATES: Final = (names.ADMISSION_GATE, names.TOPOLOGY_GATE, names.ELASTIC_GATE)
+GATES: Final = (names.ADMISSION_GATE, *names.UNGATER_GATES)
 IDENTITY: Final = (names.WORKLOAD_ANNOTATION, names.WORKLOAD_SLICE_NAME, names.TOPOLOGY_WORKLOAD, names.TOPOLOGY_PODSET)
 """Annotations that say to which Workload and pod set a pod belongs, beside the label `podset`."""
 

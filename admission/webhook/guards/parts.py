@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from admission.integrations.base import as_elastic, asks_for_elastic
 from admission.integrations.children import fault_of_part, fault_of_start
+from admission.integrations.elastic import as_elastic, asks_for_elastic
 from admission.integrations.pods.pod import role_hash
 from admission.integrations.registry import KINDS
 from admission.webhook.guards import owners

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from admission.integrations.base import as_elastic, asks_for_elastic
+from admission.integrations.elastic import as_elastic, asks_for_elastic
 from admission.integrations.pods.pod import role_hash
 from admission.integrations.registry import KINDS
 from admission.webhook.guards.reserved_queues import is_queued_anyway

@@ -5,16 +5,17 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterator, Mapping, Sequence
 
-from admission.integrations.base import asks_for_elastic
 from admission.integrations.declared.declared import DeclaredJob
 from admission.integrations.declared.entries import DeclaredPodSet
 from admission.integrations.declared.expressions import JobExpressions
 from admission.integrations.declared.referenced import MissingReference
 from admission.integrations.declared.template_shape import check_pod_spec, checked_template
+from admission.integrations.elastic import asks_for_elastic
 from admission.integrations.paths import Location, fields, value_at
 from admission.webhook.rules.annotations import groups
+from admission.webhook.rules.elastic import elastic_topology
 from admission.webhook.rules.fields import Errors, FieldPath, forbidden, invalid
-from admission.webhook.rules.jobs import Job, ReviewedKind, annotations_of, elastic_topology
+from admission.webhook.rules.jobs import Job, ReviewedKind, annotations_of
 from admission.webhook.rules.review_rules import ReviewRules
 from admission.webhook.rules.template import Template
 from api.errors import InvalidObject
@@ -61,7 +62,7 @@ def kind_of(adapter: DeclaredJob) -> ReviewedKind:
             return [invalid(FieldPath(bad.field), bad.given, bad.allowed)]
         if not rules.gates.topology_aware_scheduling:
             return []
-        elastic = rules.gates.elastic_jobs_via_workload_slices and adapter.elastic and asks_for_elastic(job)
+        elastic = rules.gates.elastic_jobs_via_workload_slices and adapter.resizable and asks_for_elastic(job)
         errors = groups(templates, annotations_of(job), exact=rules.profile == EXACT)
         return [*errors, *elastic_topology(job, templates)] if elastic else errors
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from admission.integrations.base import asks_for_elastic
+from admission.integrations.elastic import asks_for_elastic
 from admission.integrations.job import MAIN, pods_of
+from admission.webhook.rules.elastic import elastic_topology
 from admission.webhook.rules.fields import Errors, FieldPath, forbidden, invalid
-from admission.webhook.rules.jobs import Job, ReviewedKind, annotations_of, elastic_topology, integer
+from admission.webhook.rules.jobs import Job, ReviewedKind, annotations_of, integer
 from admission.webhook.rules.review_rules import ReviewRules
 from admission.webhook.rules.template import Template
 from api import names

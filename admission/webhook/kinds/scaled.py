@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any, Final
 
-from admission.integrations.base import asks_for_elastic
+from admission.integrations.elastic import asks_for_elastic
 from admission.integrations.paths import fields, value_at, with_value
 from admission.integrations.sets.scaled import MAIN, ScaledSet
 from admission.integrations.sets.sets import SCALED
@@ -20,8 +20,9 @@ from admission.webhook.kind_rules import KindRules
 from admission.webhook.kinds import sets
 from admission.webhook.review_request import Request
 from admission.webhook.rules import schedulers
+from admission.webhook.rules.elastic import elastic_topology
 from admission.webhook.rules.fields import Errors, FieldPath, forbidden, invalid
-from admission.webhook.rules.jobs import Job, ReviewedKind, annotations_of, elastic_topology, queue_name
+from admission.webhook.rules.jobs import Job, ReviewedKind, annotations_of, queue_name
 from admission.webhook.rules.lookups import Lookups
 from admission.webhook.rules.review_rules import GroupKind, ReviewRules
 from admission.webhook.rules.template import Template

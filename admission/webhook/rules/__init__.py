@@ -6,5 +6,6 @@ template, pods                        pod templates of jobs and of Workloads
 annotations, placement_annotations    topology requests; constraints, relaxation, profile, backfill
 placement, exclusive_topology         topology requests of pods and gangs; exclusive topologies of JobSet and LeaderWorkerSet
 jobs, defaults, schedulers, gates     what all kinds of job have in common
+elastic                               what elastic jobs may not request
 gangs, gang_pods                      gangs, Sakkara groups, and their pods
 """

@@ -23,7 +23,7 @@ from admission.webhook.rules.lookups import Lookups
 from admission.webhook.rules.review_rules import ReviewRules
 from admission.webhook.rules.template import Template
 from api import names
-from api.annotations.requests import effective_annotations, parse_int32
+from api.annotations.requests import parse_int32
 
 Job = dict[str, Any]
 
@@ -32,7 +32,7 @@ _LABELS: Final = _METADATA.child("labels")
 _ANNOTATIONS: Final = _METADATA.child("annotations")
 _QUEUE: Final = _LABELS.key(names.QUEUE_NAME_LABEL)
 _MAX_TIME: Final = _LABELS.key(names.MAX_EXEC_TIME_LABEL)
-_OUR_GATES: Final = {names.TOPOLOGY_GATE, names.ELASTIC_GATE}
+_OUR_GATES: Final = set(names.UNGATER_GATES)
 _PRIORITY: Final = _LABELS.key(names.PRIORITY_CLASS_LABEL)
 
 
@@ -159,22 +159,6 @@ def _topology(job: Job, templates: Sequence[Template], rules: ReviewRules, level
     errors = exclusive_topology.validate(job, templates, levels)
     errors += [e for t in templates for e in topology.slice_bound(t.metadata, t.annotations, t.count)]
     return [*errors, *placement_annotations.combinations(_METADATA, annotations, templates)]
-
-
-def elastic_topology(job: Job, templates: Sequence[Template]) -> Errors:
-    """Returns errors of topology requests that elastic jobs do not support: running pods stay, new pods go where they fit."""
-    errors: Errors = []
-    for template in templates:
-        annotations = effective_annotations(template.annotations, annotations_of(job))
-        at = template.metadata.child("annotations")
-        for key, word in ((names.REQUIRED_TOPOLOGY, "required"), (names.PREFERRED_TOPOLOGY, "preferred")):
-            if key in annotations:
-                errors.append(forbidden(at.child(key), f"{word} topology is not supported with elastic jobs"))
-        if (key := names.PLACEMENT_CONSTRAINTS) in annotations:
-            errors.append(forbidden(at.key(key), "placement constraints are not supported with elastic jobs"))
-        if (key := names.SPARE_HOSTS) in annotations:
-            errors.append(forbidden(at.key(key), "spare hosts are not supported with elastic jobs"))
-    return errors
 
 
 def _queue(job: Job) -> Errors:

@@ -12,7 +12,7 @@ from typing import Any, Final
 import msgspec
 import pytest
 
-from admission.controllers.jobs.plan.elastic import Slices, shrunk, slices_of
+from admission.controllers.jobs.plan.job_slices import Slices, shrunk, slices_of
 from admission.integrations.job import BatchJob
 from api import names
 from api.meta import find_condition, is_true

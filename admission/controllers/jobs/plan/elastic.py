@@ -1,39 +1,22 @@
-"""Resizes an elastic job (annotation `elastic-job`) while it has quota, by means of Workload slices. Pure; part of `job_plan`.
-
-- When the job grows, the next slice, a further Workload, requests all pods and names the slice that has quota. The next slice
-  gets as many pods as fit (engine/features/elastic); then the older slice is Finished. While it waits, the next slice follows
-  the job.
-- When the job was admitted with fewer pods than it requests, the same happens until it has all of them.
-- When the job shrinks, the counts of the slice with quota decrease, which releases quota and capacity.
-
-Pods beyond the admitted number wait at their gate, so the running pods never stop. A job that loses its quota is admitted
-again with one Workload, and its pending slices are deleted.
-"""
+"""Which jobs are elastic (annotation `elastic-job`), and what such a job asks for first. Pure; job_slices.py resizes them."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
-
 from admission.controllers.jobs.context import JobOptions
-from admission.controllers.watch.slices import first_key, is_replaced, replaced_key
-from admission.integrations.base import Job, JobIntegration, as_elastic, asks_for_elastic
+from admission.integrations.base import Job, JobIntegration
+from admission.integrations.elastic import as_elastic, asks_for_elastic
 from api import names
-from api.meta import is_true, split_key
-from api.workloads import PodSet, Workload
-
-Counts = Mapping[str, int]
+from api.workloads import PodSet
 
 
 def is_elastic(job: Job, kind: JobIntegration, options: JobOptions) -> bool:
     """Reports whether the job may be resized while it runs: job, kind and feature gate must all allow it."""
-    return options.elastic_jobs and asks_for_elastic(job) and as_elastic(kind) is not None
+    return options.resizes and asks_for_elastic(job) and as_elastic(kind) is not None
 
 
 def pod_sets_of(job: Job, kind: JobIntegration, options: JobOptions) -> tuple[PodSet, ...]:
     """Returns the job's pod sets; the annotation `elastic-job` is ignored without the feature gate. Raises InvalidObject."""
-    if not options.elastic_jobs and asks_for_elastic(job):
+    if not options.resizes and asks_for_elastic(job):
         meta = job["metadata"]
         kept = {key: text for key, text in meta["annotations"].items() if key != names.ELASTIC_JOB}
         job = {**job, "metadata": {**meta, "annotations": kept}}
@@ -58,95 +41,6 @@ def first_request(
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Slices:
-    """The Workloads of an elastic job.
-
-    `current` has the job's quota; `following` waits to replace it. `replaced` pairs each Workload whose quota a later slice
-    took with that slice. `stale` Workloads wait in vain and must be deleted. `over` were Finished because a slice replaced
-    them. `others` are the remaining Workloads of a job without quota, the newest first.
-    """
-
-    current: Workload | None
-    following: Workload | None = None
-    replaced: tuple[tuple[Workload, Workload], ...] = ()
-    stale: tuple[Workload, ...] = ()
-    over: tuple[Workload, ...] = ()
-    others: tuple[Workload, ...] = ()
-
-
-def slices_of(workloads: Sequence[Workload]) -> Slices:
-    """Classifies the job's Workloads by what has to be done with them."""
-    over = tuple(w for w in workloads if is_replaced(w))
-    live = [w for w in workloads if w not in over]
-    successors = {replaced_key(w): w for w in live if is_true(w.status.conditions, names.ADMITTED) and replaced_key(w)}
-    replaced = tuple((w, successors[w.key]) for w in live if w.key in successors)
-    live = [w for w in live if w.key not in successors]
-    keys = {w.key for w in live}
-    newest_first = sorted(live, key=lambda w: (w.metadata.creation_timestamp or "", w.metadata.name), reverse=True)
-    # a slice that has quota and waits for its checks takes no place yet
-    current = next((w for w in sorted(newest_first, key=lambda w: replaced_key(w) in keys) if _has_quota(w)), None)
-    waiting = sorted((w for w in live if replaced_key(w) in keys), key=lambda w: w.metadata.name)
-    if current is None:
-        # an evicted one is still to be stopped
-        others = sorted((w for w in newest_first if w not in waiting), key=lambda w: w.status.admission is None)
-        return Slices(None, None, replaced, tuple(waiting), over, tuple(others))
-    after = [w for w in waiting if replaced_key(w) == current.key and not w.metadata.deletion_timestamp]
-    following = after[0] if after else None
-    stale = tuple(w for w in live if w is not current and w is not following)
-    return Slices(current, following, replaced, stale, over)
-
-
-def _has_quota(workload: Workload) -> bool:
-    state = workload.status.conditions
-    reserved = is_true(state, names.QUOTA_RESERVED) and workload.status.admission is not None
-    return reserved and not (
-        is_true(state, names.EVICTED) or is_true(state, names.FINISHED) or workload.metadata.deletion_timestamp
-    )
-
-
-def counts_of(pod_sets: Sequence[PodSet]) -> dict[str, int]:
-    """Returns the number of pods of each pod set."""
-    return {pod_set.name: pod_set.count for pod_set in pod_sets}
-
-
-def with_counts(pod_sets: Sequence[PodSet], counts: Counts) -> tuple[PodSet, ...]:
-    """Returns the pod sets with these counts and without minimum counts, since a job with quota keeps all of its quota."""
-    return tuple(p.model_copy(update={"count": counts.get(p.name, p.count), "min_count": None}) for p in pod_sets)
-
-
-def admitted_counts(workload: Workload) -> dict[str, int]:
-    """Returns the number of pods of each pod set for which the Workload has quota."""
-    requested, admission = counts_of(workload.spec.pod_sets), workload.status.admission
-    given = {psa.name: psa.count for psa in admission.pod_set_assignments} if admission else {}
-    granted = {name: given.get(name) for name in requested}
-    return {name: requested[name] if count is None else min(requested[name], count) for name, count in granted.items()}
-
-
-def lacks_pods(workload: Workload, wanted: Counts) -> bool:
-    """Reports whether the job requests more pods than it has quota for."""
-    granted = admitted_counts(workload)
-    return any(count > granted.get(name, 0) for name, count in wanted.items())
-
-
-def shrunk(workload: Workload, wanted: Counts) -> dict[str, Any] | None:
-    """Returns the patch that lowers the Workload's counts to the job's, or None if no pod set has more pods."""
-    pod_sets = workload.spec.pod_sets
-    less = {p.name: min(p.count, wanted.get(p.name, p.count)) for p in pod_sets}
-    if less == counts_of(pod_sets):
-        return None
-    return {"spec": {"podSets": [pod_set.to_wire() for pod_set in with_counts(pod_sets, less)]}}
-
-
-def slice_annotations(current: Workload) -> dict[str, str]:
-    """Returns the annotations by which the next slice names the slice that it will replace."""
-    _, first = split_key(first_key(current))
-    return {names.ELASTIC_JOB: "true", names.WORKLOAD_SLICE_NAME: first, names.REPLACEMENT_FOR: current.key}
-
-
-def replacement_message(by: Workload) -> str:
-    """Returns the Finished message of the replaced slice, in Kueue's words."""
-    job = by.metadata.labels.get(names.JOB_UID_LABEL, "")
-    return (
-        f"Replaced to accommodate a workload (UID: {by.metadata.uid}, JobUID: {job}) due to workload slice aggregation"
-    )
+def marked(job: Job, kind: JobIntegration, options: JobOptions) -> dict[str, str]:
+    """Returns the annotations that an elastic job's Workloads have."""
+    return {names.ELASTIC_JOB: "true"} if is_elastic(job, kind, options) else {}

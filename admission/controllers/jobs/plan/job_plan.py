@@ -10,8 +10,8 @@ of the job or its Workload, so no state is kept between two plans. In brief:
     running and not admitted        -> stop the job; once at rest, restore the templates
     running, but overlooked         -> wake the kind's own controller
 
-without_pods.py covers jobs that are on hold or cannot be read. An elastic job has more than one Workload while it grows
-(elastic.py).
+without_pods.py covers jobs that are on hold or cannot be read. A job that is resized has more than one Workload while it
+grows (job_slices.py).
 """
 
 from __future__ import annotations
@@ -20,17 +20,6 @@ from collections.abc import Sequence
 
 from admission.controllers.jobs.actions import NOTHING, JobPlan, PatchJob
 from admission.controllers.jobs.context import JobContext
-from admission.controllers.jobs.plan.elastic import (
-    Counts,
-    Slices,
-    counts_of,
-    lacks_pods,
-    replacement_message,
-    shrunk,
-    slice_annotations,
-    slices_of,
-    with_counts,
-)
 from admission.controllers.jobs.plan.equivalence import (
     same_templates,
     similar_pod_sets,
@@ -43,6 +32,15 @@ from admission.controllers.jobs.plan.finish import (
     plan_left,
     plan_orphaned,
 )
+from admission.controllers.jobs.plan.job_slices import (
+    Slices,
+    counts_changed,
+    replacement_message,
+    shrunk,
+    slice_annotations,
+    slices_of,
+)
+from admission.controllers.jobs.plan.pod_counts import Counts, counts_of, lacks_pods, with_counts
 from admission.controllers.jobs.plan.without_pods import plan_hold, plan_unreadable
 from admission.controllers.jobs.plan.workload import (
     PriorityClassMissing,
@@ -114,7 +112,7 @@ class _JobPlanner:
             return plan_ended([prebuilt] if prebuilt else workloads, end, self._now)
         if key:
             return self._prebuilt(prebuilt)
-        if self._planner.elastic:
+        if self._planner.in_slices:
             self._names = {workload.metadata.name for workload in workloads}
             slices = slices_of(workloads)
             if slices.current is not None or slices.replaced or slices.stale:
@@ -130,7 +128,7 @@ class _JobPlanner:
 
     # ---- choice of the Workload
 
-    # ---- slices of an elastic job
+    # ---- slices
 
     def _sliced(self, slices: Slices) -> JobPlan:
         """Plans for the slices; once these are in order, for the job and the slice that has quota."""
@@ -173,8 +171,7 @@ class _JobPlanner:
     @staticmethod
     def _shrunk(current: Workload, wanted: Counts) -> tuple[PatchWorkload, ...]:
         patch = shrunk(current, wanted)
-        event = PlannedEvent("UpdatedWorkload", f"Updated not matching Workload for elastic job: {current.key}")
-        return () if patch is None else (PatchWorkload(current, patch, (event,)),)
+        return () if patch is None else (counts_changed(current, patch),)
 
     @staticmethod
     def _stops(plan: JobPlan) -> bool:

@@ -3,7 +3,7 @@
 The additions are Kueue's; job adapters merge them into the templates. With `open_templates`, a pod set whose pods all go to
 one domain, a rack or a host, gets the domain's labels as node selector instead of the gate, so that none of its pods needs a
 patch. A template cannot change when its host fails, so the job then restarts (start.py), and a failed host is never named: its
-pods wait at the gate for another host. Pods of an elastic job always get the gate, since pods created later go elsewhere.
+pods wait at the gate for another host. Pods of slices always get the gate, since pods created later go elsewhere.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import re
 from collections.abc import Mapping
 
 from admission.controllers.jobs.context import JobOptions
-from admission.controllers.watch.slices import first_key
+from admission.controllers.watch.slices import first_key, gates_of, is_slice
 from admission.controllers.watch.volumes.pod_claims import makes_claims
 from admission.integrations.podset import PodSetInfo
 from api import names
@@ -53,11 +53,11 @@ def _info(
     flavors: Mapping[str, ResourceFlavor],
     options: JobOptions,
 ) -> PodSetInfo:
-    elastic = workload.metadata.annotations.get(names.ELASTIC_JOB) == "true"
-    gated = elastic or makes_claims(pod_set.template)
+    more_gates = gates_of(workload)
+    gated = bool(more_gates) or makes_claims(pod_set.template)
     domain = _one_domain(psa, workload.status) if options.open_templates and not gated else {}
     gate = (names.TOPOLOGY_GATE,) if psa.topology_assignment else ()
-    gates = (*gate, names.ELASTIC_GATE) if elastic else gate
+    gates = (*gate, *more_gates)
     opened = {names.OPENED_LABEL: "true"} if domain else {}
     info = PodSetInfo(
         psa.name,
@@ -65,7 +65,7 @@ def _info(
         labels={names.PODSET_LABEL: psa.name, **_queue_labels(workload, admission, options), **opened},
         annotations={
             **(_annotations(workload.metadata.name, psa, pod_set) if options.topology else {}),
-            **(_slice_annotations(workload) if elastic else {}),
+            **(_slice_annotations(workload) if is_slice(workload) else {}),
         },
         node_selector=domain,
         scheduling_gates=() if domain else gates,
@@ -90,7 +90,7 @@ def _info(
 
 
 def _slice_annotations(workload: Workload) -> dict[str, str]:
-    """Returns the annotations by which an elastic job's pods find the slice that currently has quota (slices.py)."""
+    """Returns the annotations by which pods find the slice of their job that currently has quota (slices.py)."""
     first = split_key(first_key(workload))[1]
     return {names.WORKLOAD_ANNOTATION: workload.metadata.name, names.WORKLOAD_SLICE_NAME: first}
 

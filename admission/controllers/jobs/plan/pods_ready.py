@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from admission.controllers.jobs.context import JobOptions
-from admission.controllers.jobs.plan.elastic import admitted_counts
+from admission.controllers.jobs.plan.pod_counts import admitted_counts
 from admission.controllers.state.conditions import with_condition
 from admission.integrations.base import Job, JobIntegration, as_reclaiming
 from api.meta import find_condition, is_true

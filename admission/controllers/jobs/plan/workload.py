@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from admission.controllers.jobs.context import JobContext, JobOptions
-from admission.controllers.jobs.plan.elastic import first_request, is_elastic, pod_sets_of
+from admission.controllers.jobs.plan.elastic import first_request, marked, pod_sets_of
 from admission.controllers.jobs.plan.equivalence import normal
 from admission.controllers.state.actions import PatchWorkload, PlannedEvent
 from admission.integrations.base import Job, JobIntegration, as_prioritized, as_selective
@@ -93,8 +93,7 @@ def composed(job: Job, kind: JobIntegration, context: JobContext, extra: str = "
         "finalizers": (names.IN_USE_FINALIZER,),
         "owner_references": (owner_reference(job, kind),),
     }
-    elastic = {names.ELASTIC_JOB: "true"} if is_elastic(job, kind, options) else {}
-    if copied := {**copied_annotations(job, context, kind), **elastic}:
+    if copied := {**copied_annotations(job, context, kind), **marked(job, kind, options)}:
         fields["annotations"] = copied
     pod_sets = first_request(job, kind, pod_sets_of(job, kind, options), options)
     return Workload(metadata=ObjectMeta(**fields), spec=wanted_spec(job, kind, pod_sets, context))

@@ -4,16 +4,10 @@ from __future__ import annotations
 
 from admission.controllers.jobs.actions import NOTHING, JobPlan, PatchJob
 from admission.controllers.jobs.context import JobContext
-from admission.controllers.jobs.plan.elastic import (
-    counts_of,
-    first_request,
-    is_elastic,
-    lacks_pods,
-    pod_sets_of,
-    with_counts,
-)
+from admission.controllers.jobs.plan.elastic import first_request, is_elastic, pod_sets_of
 from admission.controllers.jobs.plan.equivalence import has_start, same_pod_sets, started_pod_sets
 from admission.controllers.jobs.plan.finish import check_messages, declared_finished, kept_until, let_go, stop_keeping
+from admission.controllers.jobs.plan.pod_counts import counts_of, lacks_pods, with_counts
 from admission.controllers.jobs.plan.pods_ready import is_readiness_kept, with_pods_ready, with_reclaimable
 from admission.controllers.jobs.plan.start import host_left, is_unstarted, plan_overlooked, plan_start
 from admission.controllers.jobs.plan.without_pods import NOT_ADMITTED
@@ -45,14 +39,14 @@ class WorkloadPlanner:
     def __init__(self, job: Job, kind: JobIntegration, context: JobContext, now: float) -> None:
         self.job, self.kind, self.context, self.now = job, kind, context, now
         self.pod_sets = pod_sets_of(job, kind, context.options)
-        self.elastic = is_elastic(job, kind, context.options)
+        self.in_slices = is_elastic(job, kind, context.options)
 
     # ---- comparison of job and Workload
 
     def fits(self, workload: Workload) -> bool:
         """Compares a running job with what was admitted; a suspended job may have original or started templates."""
         pod_sets = self.pod_sets
-        if self.elastic:
+        if self.in_slices:
             pod_sets, workload = with_counts(pod_sets, {}), self._resized(workload)
         waits = self.kind.is_suspended(self.job) or workload.status.admission is None
         return (
@@ -62,7 +56,7 @@ class WorkloadPlanner:
         )
 
     def _resized(self, workload: Workload) -> Workload:
-        """Returns an elastic job's Workload with the job's present pod counts."""
+        """Returns the Workload with the job's present pod counts."""
         pod_sets = with_counts(workload.spec.pod_sets, counts_of(self.pod_sets))
         return workload.model_copy(update={"spec": workload.spec.model_copy(update={"pod_sets": pod_sets})})
 
@@ -105,7 +99,7 @@ class WorkloadPlanner:
         patch = spec_patch(workload, self.job, wanted, self.kind)
         changed = patch.get("spec", {}).keys()
         text = f"Updated not matching Workload for suspended job: {workload.key}"
-        if changed & {"priority", "priorityClassRef"} and ("podSets" not in changed or self.elastic):
+        if changed & {"priority", "priorityClassRef"} and ("podSets" not in changed or self.in_slices):
             text = f"Updated workload priority class: {workload.key}"
         events = () if changed == {"queueName"} else (PlannedEvent("UpdatedWorkload", text),)
         return JobPlan((PatchWorkload(workload, patch, events),)) if patch else NOTHING
@@ -157,10 +151,10 @@ class WorkloadPlanner:
         return SetStatus(workload, status) if status is not workload.status else None
 
     def _pods_ready(self, workload: Workload) -> bool:
-        """Reports whether the admitted pods are ready; pods that an elastic job still lacks do not count."""
+        """Reports whether the admitted pods are ready; pods that a job in slices still lacks do not count."""
         if self.kind.pods_ready(self.job):
             return True
-        lacking = self.elastic and lacks_pods(workload, counts_of(self.pod_sets))
+        lacking = self.in_slices and lacks_pods(workload, counts_of(self.pod_sets))
         return lacking and self.kind.is_active(self.job)
 
     def _evicted(self, workload: Workload) -> JobPlan | None:

@@ -1,6 +1,6 @@
-"""Resizes a set while it runs (annotation `elastic-job`), by means of Workload slices. Pure; part of `setplan`.
+"""Resizes a set while it runs, by means of Workload slices. Pure; part of `setplan`.
 
-It works like an elastic job (jobs/plan/elastic.py): a further Workload requests all pods and replaces the one that has quota,
+It works like that of a job (jobs/plan/job_slices.py): a further Workload requests all pods and replaces the one that has quota,
 whose counts decrease when the set shrinks. The set's pods always name the first slice as their group. Pods beyond the admitted
 number wait at the admission gate, which `startable` does not open for them.
 """
@@ -11,18 +11,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from admission.controllers.jobs.plan.elastic import (
-    Counts,
-    Slices,
-    admitted_counts,
-    counts_of,
-    lacks_pods,
-    replacement_message,
-    shrunk,
-    slices_of,
-    with_counts,
-)
 from admission.controllers.jobs.plan.finish import finish, let_go
+from admission.controllers.jobs.plan.job_slices import Slices, counts_changed, replacement_message, shrunk, slices_of
+from admission.controllers.jobs.plan.pod_counts import Counts, admitted_counts, counts_of, lacks_pods, with_counts
 from admission.controllers.pods.sets.setactions import SetPlan
 from admission.controllers.state.actions import DeleteWorkload, PatchWorkload, PlannedEvent
 from admission.controllers.watch.slices import first_key
@@ -55,11 +46,6 @@ def chain_of(workload: Workload) -> str:
     return split_key(first_key(workload))[1]
 
 
-def is_elastic(workload: Workload) -> bool:
-    """Reports whether the Workload is a slice."""
-    return workload.metadata.annotations.get(names.ELASTIC_JOB) == "true"
-
-
 def acting(workloads: Sequence[Workload]) -> Workload | None:
     """Returns the slice that the set's pods follow: the one with quota, else the one that waits for it, or None."""
     slices = slices_of(workloads)
@@ -87,15 +73,10 @@ def resized(current: Workload, following: Workload | None, wanted: Counts) -> Se
         requested = with_counts(current.spec.pod_sets, wanted)
         if counts_of(following.spec.pod_sets) != counts_of(requested):
             patch = {"spec": {"podSets": [pod_set.to_wire() for pod_set in requested]}}
-            actions.append(_patched(following, patch))
+            actions.append(counts_changed(following, patch))
     if (less := shrunk(current, wanted)) is not None:
-        actions.append(_patched(current, less))
+        actions.append(counts_changed(current, less))
     return SetPlan(tuple(actions)) if actions else None
-
-
-def _patched(workload: Workload, patch: dict[str, Any]) -> PatchWorkload:
-    event = PlannedEvent("UpdatedWorkload", f"Updated not matching Workload for elastic job: {workload.key}")
-    return PatchWorkload(workload, patch, (event,))
 
 
 def example_of(pods: Sequence[QueuedPod]) -> dict[str, Any]:

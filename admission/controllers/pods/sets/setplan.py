@@ -22,8 +22,9 @@ from dataclasses import replace
 from typing import Any, Final
 
 from admission.controllers.jobs.context import DEFAULTS, JobContext, JobOptions
-from admission.controllers.jobs.plan.elastic import Slices, lacks_pods, slice_annotations, slices_of, with_counts
 from admission.controllers.jobs.plan.finish import end_orphaned, let_go
+from admission.controllers.jobs.plan.job_slices import Slices, slice_annotations, slices_of
+from admission.controllers.jobs.plan.pod_counts import lacks_pods, with_counts
 from admission.controllers.jobs.plan.workload import (
     PriorityClassMissing,
     adopted,
@@ -54,6 +55,7 @@ from admission.controllers.state.actions import (
     PlannedEvent,
     SetStatus,
 )
+from admission.controllers.watch.slices import marks_of
 from admission.integrations.names import workload_name
 from admission.integrations.pods.pod import QueuedPod
 from admission.integrations.sets.replica_groups import PodMembership, ReplicaGroup
@@ -138,7 +140,7 @@ class _SetPlanner:
             return SetPlan(events=(PlannedEvent("ErrWorkloadCompose", str(bad), "Warning"),), note=str(bad))
         if self._wants_workloads and self._kind.needs_pod and not groups:
             return SetPlan(events=(PlannedEvent("NoPodWaits", NO_POD),))
-        if groups and self._context.options.elastic_jobs and self._kind.is_elastic(self._obj):
+        if groups and self._context.options.resizes and self._kind.may_resize(self._obj):
             return self._in_slices(groups[0], workloads, is_made)
         names_of, taken = kept_names(groups, self._memberships, workloads, behind)
         if taken:
@@ -264,9 +266,9 @@ class _SetPlanner:
     def _created(
         self, group: ReplicaGroup, *, chain: str = "", annotations: Mapping[str, str] = NO_ANNOTATIONS
     ) -> SetPlan:
-        """Creates the group's Workload; `chain`: for an elastic set, the name of its pods' group."""
+        """Creates the group's Workload; `chain`: for a set in slices, the name of its pods' group."""
         meta = self._obj["metadata"]
-        slice_of = {names.ELASTIC_JOB: "true", names.WORKLOAD_SLICE_NAME: chain} if chain else annotations
+        slice_of = marks_of(chain) if chain else annotations
         fields: dict[str, Any] = {
             "name": group.workload,
             "namespace": meta.get("namespace"),

@@ -24,7 +24,7 @@ from tests.admission.integrations.samples import merged, template
 Object = dict[str, Any]
 FLAVOR = ResourceFlavor.from_wire({"metadata": {"name": "tas"}, "spec": {"nodeLabels": {"pool": "tas"}}})
 AROUND = JobContext(flavors={"tas": FLAVOR})
-CLOSED = replace(AROUND, options=JobOptions(elastic_jobs=False))
+CLOSED = replace(AROUND, options=JobOptions(resizes=False))
 """The gate ElasticJobsViaWorkloadSlices is off."""
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from admission.controllers.jobs.plan.elastic import slices_of
+from admission.controllers.jobs.plan.job_slices import slices_of
 from api.workloads import Workload
 
 T1, T2 = "2026-01-01T00:00:00Z", "2026-01-01T00:01:00Z"

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 from admission.controllers.jobs.context import JobContext
-from admission.controllers.jobs.plan.elastic import admitted_counts
+from admission.controllers.jobs.plan.pod_counts import admitted_counts
 from admission.controllers.pods.actions import AdoptWorkload, DeletePod, PodGroupPlan, ReleasePod, StartPod, StopPod
 from admission.controllers.pods.gang_plan import plan_gang
 from admission.controllers.pods.gangs.gang import terms_of
