@@ -17,9 +17,11 @@ from admission.assembly import (
     Shared,
     deciding,
     features,
-    living,
+    nodes,
     plain_pods,
+    queues,
     whole_jobs,
+    workloads,
 )
 from admission.controllers.decide.ledger_audit import audited
 from admission.controllers.watch.cluster_view import Views
@@ -91,7 +93,9 @@ class _Controller:
             ProcessPart(runs=own),
             decides.part,
             features(shared),
-            living(shared, decides),
+            workloads(shared, decides),
+            nodes(shared, decides),
+            queues(shared, decides),
             whole_jobs(shared, pods.sets),
             pods.part,
         )

@@ -226,80 +226,86 @@ def _usage_not_read(recorder: EventRecorder, queue: LocalQueue, text: str) -> No
     recorder.record(ref_to(LOCAL_QUEUES, queue), "Warning", "PastUsageNotRead", f"status.fairSharing: {text}")
 
 
-def living(shared: Shared, decides: Deciding) -> ProcessPart:
-    """Builds the controllers of Workloads, nodes and the status of queues."""
-    settings, views, writer, recorder = shared.settings, shared.views, shared.writer, shared.recorder
-    section, gauges = settings.controller, shown(settings)
-    workloads = WorkloadController(
-        writer,
+def workloads(shared: Shared, decides: Deciding) -> ProcessPart:
+    """Builds the controller of Workloads."""
+    settings, views = shared.settings, shared.views
+    controller = WorkloadController(
+        shared.writer,
         views,
-        recorder,
+        shared.recorder,
         decides.feed.validation_error,
-        section.workload_workers,
+        settings.controller.workload_workers,
         rules=lifecycle_rules(settings),
         decided=decides.waits.decided,
     )
-    decides.feed.on_validation_error(workloads.again)
-    shared.job_kinds.on_change(workloads.kinds_changed)
-    evictor = Evictor(writer, views, recorder)
+    decides.feed.on_validation_error(controller.again)
+    shared.job_kinds.on_change(controller.kinds_changed)
+    lives = LifecycleMetrics(views, by_local_queue=shown(settings).local_queues)
+    return ProcessPart(runs=(("workloads", controller.run), ("lives", lives.run)))
+
+
+def nodes(shared: Shared, decides: Deciding) -> ProcessPart:
+    """Builds the controllers of nodes, and of the pods that run on them or do not get there."""
+    views, writer, recorder, ledger = shared.views, shared.writer, shared.recorder, decides.ledger
+    section, displace = shared.settings.controller, decides.scheduler.displace
+    evictor, limit = Evictor(writer, views, recorder), section.unschedulable_timeout
     pending, warnings = unbound_informer(shared.kube), scheduling_warnings(shared.kube)
-    failures = FailureRules(together=section.replace_nodes_together)
-    displace = decides.scheduler.displace
-    nodes = NodeController(writer, views, decides.ledger, evictor, recorder, rules=failures, displace=displace)
-    mover = PodMover(writer, views, decides.ledger, displace)
-    created, limit = creation_events(shared.kube), section.unschedulable_timeout
-    unbound = UnboundController(writer, views, decides.ledger, pending, warnings, evictor, recorder, limit, mover=mover)
-    uncreated = UncreatedController(writer, views, decides.ledger, created, evictor, recorder, limit)
-    relabelled = RelabelledController(writer, views, decides.ledger, recorder)
+    created, failures = creation_events(shared.kube), FailureRules(together=section.replace_nodes_together)
+    failed = NodeController(writer, views, ledger, evictor, recorder, rules=failures, displace=displace)
+    mover = PodMover(writer, views, ledger, displace)
+    unbound = UnboundController(writer, views, ledger, pending, warnings, evictor, recorder, limit, mover=mover)
+    uncreated = UncreatedController(writer, views, ledger, created, evictor, recorder, limit)
+    relabelled = RelabelledController(writer, views, ledger, recorder)
     shared_hostnames = SharedHostnamesController(views, recorder)
-    surplus = SurplusPodsController(writer, views, decides.ledger, recorder)
-    spares = SpareHostsController(writer, views, decides.ledger)
+    surplus = SurplusPodsController(writer, views, ledger, recorder)
+    spares = SpareHostsController(writer, views, ledger)
     decides.scheduler.after_cycle(spares.cycle_ended)
-    quota = decides.ledger.quota
-    shares = LedgerShares(quota) if decides.context.sharing is not None else NO_SHARES
-    period = section.queue_status_period
-    extra_usage = partial(spare_hosts.usage, decides.ledger)
-    unowned = partial(unowned_usage, decides.ledger)
-    status = QueueController(
-        writer,
-        views,
-        decides.queues,
-        quota,
-        period,
-        shares=shares,
-        shown=gauges,
-        extra_usage=extra_usage,
-        unowned_usage=unowned,
-        reclaims=settings.controller.reclaimable_pods,
-        beyond_reservations=decides.ledger.bound.of_local_queue,
-    )
-    decides.feed.on_bound_usage(status.bound_usage_changed)
-    reservations = AdvanceReservationController(writer, views, decides.ledger, decides.feed, status.usage_changed)
-    request_cycle = decides.context.cycle_due.set
-    sampler = UsageSampler(views, decides.state, decides.feed.past_usage, status.past_usage_sampled, request_cycle)
-    sampling: tuple[Run, ...] = (("past usage", sampler.run),) if decides.queues.past else ()
-    flavors = FlavorSparesReporter(views, decides.ledger, recorder, status.usage_changed)
-    decides.scheduler.after_cycle(flavors.cycle_ended)
-    capacity = CapacityGauges(decides.ledger, decides.queues, settings.metrics.domain_limit)
-    lives = LifecycleMetrics(views, by_local_queue=gauges.local_queues)
     return ProcessPart(
         (pending, warnings, created),
-        runs=(
-            ("workloads", workloads.run),
-            ("nodes", nodes.reconciler.run),
+        (
+            ("nodes", failed.reconciler.run),
             ("pods that no node takes", unbound.reconciler.run),
             ("refused pods", uncreated.attribution.run),
             ("workloads without pods", uncreated.reconciler.run),
             ("required topology", relabelled.reconciler.run),
-            ("advance reservations", reservations.run),
             ("hostnames", shared_hostnames.reconciler.run),
             ("pods beyond the admission", surplus.reconciler.run),
             ("spare hosts", spares.reconciler.run),
-            ("lives", lives.run),
+        ),
+    )
+
+
+def queues(shared: Shared, decides: Deciding) -> ProcessPart:
+    """Builds the status of queues and flavors, and what it depends on: advance reservations and past usage."""
+    settings, views, writer, ledger = shared.settings, shared.views, shared.writer, decides.ledger
+    status = QueueController(
+        writer,
+        views,
+        decides.queues,
+        ledger.quota,
+        settings.controller.queue_status_period,
+        shares=LedgerShares(ledger.quota) if decides.context.sharing is not None else NO_SHARES,
+        shown=shown(settings),
+        extra_usage=partial(spare_hosts.usage, ledger),
+        unowned_usage=partial(unowned_usage, ledger),
+        reclaims=settings.controller.reclaimable_pods,
+        beyond_reservations=ledger.bound.of_local_queue,
+    )
+    decides.feed.on_bound_usage(status.bound_usage_changed)
+    reservations = AdvanceReservationController(writer, views, ledger, decides.feed, status.usage_changed)
+    request_cycle = decides.context.cycle_due.set
+    sampler = UsageSampler(views, decides.state, decides.feed.past_usage, status.past_usage_sampled, request_cycle)
+    sampling: tuple[Run, ...] = (("past usage", sampler.run),) if decides.queues.past else ()
+    flavors = FlavorSparesReporter(views, ledger, shared.recorder, status.usage_changed)
+    decides.scheduler.after_cycle(flavors.cycle_ended)
+    capacity = CapacityGauges(ledger, decides.queues, settings.metrics.domain_limit)
+    return ProcessPart(
+        runs=(
+            ("advance reservations", reservations.run),
             *sampling,
             ("capacity", capacity.run),
             *(("queue status", reconciler.run) for reconciler in status.reconcilers()),
-        ),
+        )
     )
 
 
