@@ -182,7 +182,7 @@ class PreemptionReason(StrEnum):
     """The victim's queue has the larger share (fair sharing)."""
     IN_COHORT_RECLAIM_WHILE_BORROWING = "InCohortReclaimWhileBorrowing"
     """The preemptor borrows, and the victim's priority is below the threshold (borrowWithinCohort)."""
-    BACKFILL_ENDED = "BackfillEnded"
+    OUTLASTED = "BackfillEnded"
     """The victim overtook a waiting workload by its learned run time and outlasted it. Not in Kueue."""
 
 

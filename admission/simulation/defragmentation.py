@@ -131,11 +131,11 @@ def _planned(world: World, workload: Workload, level: str, decided: PendingQueue
 
 
 def _after_cycles(world: World) -> PendingQueues | None:
-    """Returns the queues as the next cycles leave them, which reserve starts; None if no queue has backfill.
+    """Returns the queues as the next cycles leave them, which reserve starts; None if no queue does.
 
     The cycles run on a copy. No object says which starts are reserved, and messages that do so may have been written by others.
     """
-    if not any(one.backfill for one in world.ledger.quota.specs() if isinstance(one, ClusterQueue)):
+    if not any(one.reserves_starts for one in world.ledger.quota.specs() if isinstance(one, ClusterQueue)):
         return None
     copy = from_snapshot(capture_world(world))
     while copy.cycle().more:
@@ -144,7 +144,7 @@ def _after_cycles(world: World) -> PendingQueues | None:
 
 
 def _longest_wait(world: World, workload: Workload, decided: PendingQueues | None) -> float | None:
-    """Returns the seconds until the start that backfill reserves, else until the latest one that the controller's forecast
+    """Returns the seconds until the start that is reserved for it, else until the latest one that the controller's forecast
     names; None without either.
     """
     if decided is not None and (start := decided.starts.start_of(workload)) is not None:

@@ -1,4 +1,4 @@
-"""The run times that a cluster's controller has learned, for the guesses by which workloads backfill.
+"""The run times that a cluster's controller has learned, for the guesses by which workloads overtake others.
 
 As the ConfigMap has them: what the controller learned since it wrote it last (`controller.runTimesPeriod`) is missing.
 """

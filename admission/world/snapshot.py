@@ -77,7 +77,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     `at` is in epoch seconds. `workloads` are admitted, `pending` wait. `evictions` has the latest eviction of each pair of
     workloads. `spares` holds the spare hosts of workloads and flavors; `spares_settled` names workloads that lack some,
     while no capacity has become free since. `places` are held for waiting workloads while others leave them. `unforeseen`
-    names heads of queues with backfill whose start is unknown. `failed` maps running workloads to failed nodes that are to
+    names heads whose start is unknown. `failed` maps running workloads to failed nodes that are to
     be replaced. With `one_by_one`, a workload is admitted only when the pods of all others are ready; `unready` names
     workloads whose pods are not. `usage_rules` and `usage` are the rules of admission fair sharing and the past
     usage of LocalQueues. `payers` pay for bound pods without an admission.

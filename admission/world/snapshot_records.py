@@ -86,7 +86,7 @@ class ReservationRecord(msgspec.Struct, frozen=True):
 
 
 class StartRecord(msgspec.Struct, frozen=True):
-    """The latest start (epoch seconds) of a queue's head with backfill, its admission, and how far it borrows then."""
+    """The latest start (epoch seconds) that is reserved for the head of a queue, its admission, and how far it borrows then."""
 
     workload: str
     start: float

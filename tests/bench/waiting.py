@@ -50,7 +50,7 @@ SIZES: dict[str, Any] = json.loads(Path(__file__).with_suffix(".json").read_text
 
 def _queue(name: str, gpus: int, *, cohort: str | None = None, backfill: bool = False) -> ClusterQueue:
     quotas = FlavorQuotas("gpu", {"cpu": Quota(gpus * 1000), GPU: Quota(gpus)})
-    return ClusterQueue(name, (ResourceGroup(("cpu", GPU), (quotas,)),), cohort=cohort, backfill=backfill)
+    return ClusterQueue(name, (ResourceGroup(("cpu", GPU), (quotas,)),), cohort=cohort, reserves_starts=backfill)
 
 
 def _workload(key: str, to: str, pods: int, at: int, limit: float | None = None) -> Workload:

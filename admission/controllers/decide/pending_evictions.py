@@ -94,11 +94,9 @@ class PendingEvictions:
     def _eviction(
         self, preemptor: EngineWorkload, admitted: EngineWorkload, queue: str, claim: PreemptionReason
     ) -> Eviction:
-        if claim is PreemptionReason.BACKFILL_ENDED:
+        if claim is PreemptionReason.OUTLASTED:
             why = "It overtook a waiting workload because jobs like it were short"
-            return Eviction(
-                EvictedReason.BACKFILL_ENDED, f"{why}, and ran too long for {preemptor.key} to start in time"
-            )
+            return Eviction(claim.value, f"{why}, and ran too long for {preemptor.key} to start in time")
         message = eviction_message(self._ledger.quota, preemptor, queue, claim)
         event_message = message + priorities(preemptor, admitted)
         return Eviction(EvictedReason.PREEMPTED, message, preemption=claim.value, event_message=event_message)

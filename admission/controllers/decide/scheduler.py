@@ -212,7 +212,7 @@ class Scheduler:
             case Preempt():
                 wait = WaitReason(Reason.WAITING_FOR_PREEMPTED, decision.message, decision.requested)
                 self._waits.waits(decision.workload, wait)
-                if _ends_backfill(decision) or not self._instead(decision):
+                if _leave_in_any_case(decision) or not self._instead(decision):
                     self._removals.preempt(decision, writes)
             case Evict():
                 self._removals.evict(decision, writes)
@@ -285,6 +285,6 @@ class Scheduler:
             self._recorder.record(ref_to(WORKLOADS, workload), "Warning", "SecondPassFailed", decision.message)
 
 
-def _ends_backfill(decision: Preempt) -> bool:
+def _leave_in_any_case(decision: Preempt) -> bool:
     """Reports whether the victims must leave now, because the workload was promised to start now."""
-    return any(victim.claim is PreemptionReason.BACKFILL_ENDED for victim in decision.victims)
+    return any(victim.claim is PreemptionReason.OUTLASTED for victim in decision.victims)

@@ -2,9 +2,9 @@
 then written now and then.
 
 A Workload that finished before the stored state was written is in it; those that finished later, and still exist, are
-learned from the watch, so that none counts twice. Users who may edit the ConfigMap can mislead forecasts and backfill, and no
-more: each record is checked (features/forecast/run_time_records.py), and what cannot be read is reported and left out. An edit
-while this replica leads is overwritten.
+learned from the watch, so that none counts twice. Users who may edit the ConfigMap can mislead forecasts and what goes by
+them, and no more: each record is checked (features/forecast/run_time_records.py), and what cannot be read is reported and left
+out. An edit while this replica leads is overwritten.
 
 The manifests have the ConfigMap, so that no right to create any is needed. Without it all is kept in memory alone.
 """

@@ -62,7 +62,7 @@ def cluster_queue(
             only_checks=only_checks,
             profile=profile_of(queue.metadata.annotations),
             ignores_uncovered=elastic_quota or GANG_MADE in queue.metadata.labels,
-            backfill=_yes_or_no(queue.metadata.annotations, BACKFILL),
+            reserves_starts=_yes_or_no(queue.metadata.annotations, BACKFILL),
             by_guess=_yes_or_no(queue.metadata.annotations, BACKFILL_LEARNED),
             outside={resource: outside[resource] for resource in sorted(covered & outside.keys())},
             moves=terms,

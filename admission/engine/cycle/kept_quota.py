@@ -52,7 +52,7 @@ def limited(admission: Admission, amounts: Mapping[FlavorResource, int]) -> Admi
 
 def keeps(queue: ClusterQueue) -> bool:
     """Reports whether the refused head of this queue keeps quota."""
-    strict = queue.strategy is QueueingStrategy.STRICT_FIFO and not queue.backfill
+    strict = queue.strategy is QueueingStrategy.STRICT_FIFO and not queue.reserves_starts
     return strict and queue.cohort is not None and queue.preemption.reclaim_within_cohort != "Any"
 
 

@@ -1,8 +1,8 @@
 """Computes what the cycle would decide on a waiting workload now, so that an explanation agrees with the status.
 
 explain.py and cycle_trials.py call it. The cycle itself (decide.py) decides, in a trial of the ledger, on a queue that
-holds the workload and those whose claims bind it: preemptors whose victims are leaving, workloads with a reservation
-(backfill), and the gangs that start together with it. Remedies are checked on a queue in which all competitors of the workload
+holds the workload and those whose claims bind it: preemptors whose victims are leaving, workloads with a reserved
+start, and the gangs that start together with it. Remedies are checked on a queue in which all competitors of the workload
 have their turn too (`simulated_cycle`). No effect of the decision remains.
 """
 

@@ -169,7 +169,7 @@ class FlavorView:
 
 @dataclass(frozen=True, slots=True)
 class Behind:
-    """A workload whose reservation (backfill) this one would delay; `start` is when it begins, in epoch seconds."""
+    """A workload whose reserved start this one would delay; `start` is when it begins, in epoch seconds."""
 
     workload: str
     start: float

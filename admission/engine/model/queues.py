@@ -127,9 +127,9 @@ class ClusterQueue:
     `inactive` is the message of its Active condition while it admits nothing, else None. `unanswered` holds its admission
     checks that no controller answers; `only_checks` means that nothing else keeps it inactive. Whether the queue accepts a
     namespace is decided by the feed, which knows namespace labels, and comes with each workload. With `ignores_uncovered`,
-    resources that no group covers are not counted; otherwise a workload that requests them fits nowhere. With `backfill`, the
-    queue's head gets a reservation, and workloads that do not delay the head may overtake it (backfill.py); with `by_guess`,
-    those of this queue without a time limit may also do so by their guess. `outside` is usage
+    resources that no group covers are not counted; otherwise a workload that requests them fits nowhere. With
+    `reserves_starts`, the first waiting workload gets a reserved start, and others that do not delay it may overtake it; with
+    `by_guess`, those of this queue without a time limit may also do so by their guess. `outside` is usage
     of its quota by pods that no Workload counts, charged to the first flavor of each resource. `moves` are the terms of its
     workloads that give none; `moves_per_day` is how many of them may be moved in 24 hours, None for any number.
     `by_usage`: the past usage of LocalQueues orders its workloads (admission fair sharing), where that is configured.
@@ -149,7 +149,7 @@ class ClusterQueue:
     only_checks: bool = False
     profile: Profile | None = None
     ignores_uncovered: bool = False
-    backfill: bool = False
+    reserves_starts: bool = False
     by_guess: bool = False
     outside: Amounts = field(default_factory=dict)
     moves: MoveTerms = NO_TERMS

@@ -104,7 +104,7 @@ class Workload:
     `priority-boost`. `moves` are the terms under which it may be moved while it runs.
     `reservation` is the advance reservation that it names, or empty. `guess` is for how many seconds it will run at most as
     far as is known from others like it, None if its queue does not go by that or nothing is known. `yields` is from when on
-    it may be evicted for the head of a queue with backfill, because it started by its guess; None if it did not.
+    it may be evicted for a head that it has overtaken, because it started by its guess; None if it did not.
     `priority_elsewhere` is for a gang whose user writes its priority: the priority that counts against workloads of other
     namespaces, at most `priority`; None if `priority` counts everywhere. `termination` is the number of seconds that its pods
     have to end once its time is over.

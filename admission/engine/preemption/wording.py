@@ -14,7 +14,7 @@ _TEXTS = {
     PreemptionReason.IN_COHORT_RECLAMATION: "reclamation within the cohort",
     PreemptionReason.IN_COHORT_FAIR_SHARING: "Fair Sharing within the cohort",
     PreemptionReason.IN_COHORT_RECLAIM_WHILE_BORROWING: "reclamation within the cohort while borrowing",
-    PreemptionReason.BACKFILL_ENDED: "the end of a backfill by learned run times",
+    PreemptionReason.OUTLASTED: "the start of a workload that it overtook",
 }
 _UNKNOWN = "UNKNOWN"
 _BEFORE: Final = "Preempted to accommodate a workload (UID: "

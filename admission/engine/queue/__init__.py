@@ -6,7 +6,7 @@ lines                   which change requeues which workloads
 first_lines             the lines of a queue that past usage orders
 pending, positions      one pending workload; its sort key
 queueing_hints          which change can make a workload admissible
-pending_reservations    capacity of workloads whose victims are leaving; starts of queues with backfill
+pending_reservations    capacity of workloads whose victims are leaving; reserved starts
 evictions               recent evictions, by preemptor and victim
 past_usage              past usage of LocalQueues
 notices                 workloads that a cycle did not evaluate, with the reason

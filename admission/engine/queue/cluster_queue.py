@@ -171,7 +171,7 @@ class QueueLine:
 
     strict: bool = False
     timed: bool = False
-    backfill: bool = False
+    reserves_starts: bool = False
     by_guess: bool = False
     aged: bool = False
     beside_reservations: bool = False

@@ -20,7 +20,7 @@ class QueueMemory:
 
     `hints`: queueing hints of inadmissible workloads. `short`: reason and hint of active workloads that were last refused for
     quota alone. `unevaluated`: workloads that were never evaluated. `returning`: workloads whose capacity reservation ended and
-    that were not evaluated since. `unforeseen`: heads of backfill queues whose start is unknown. `blocking`: refused heads of
+    that were not evaluated since. `unforeseen`: heads whose start is unknown. `blocking`: refused heads of
     StrictFIFO queues that nothing passes.
     """
 

@@ -50,7 +50,8 @@ class CapacityReservation:
 
 @dataclass(frozen=True, slots=True)
 class StartReservation:
-    """The reservation of the head of a backfill queue: its latest start (epoch seconds), its admission, how far it borrows.
+    """The reservation of the head of a queue that reserves starts: its latest start (epoch seconds), its admission, how far
+    it borrows.
 
     `found`: when the start was computed. `firm`: no workload admitted since uses its nodes, or its quota without a check.
     """

@@ -1,12 +1,11 @@
-"""What is reserved for pending workloads: capacity until their victims have left, and starts of queues with backfill.
+"""What is reserved for pending workloads: capacity until their victims have left, and starts.
 
 A capacity reservation ends when one of its queues is requeued: the owner's queue or that of a workload that starts together
 with it. Freed usage or node capacity does not end it while the owner would still be short of quota
 (`CapacityReservation.hint`): a new search would choose the same victims. It ends at the latest when the last victim has left,
 or when the eviction of one is cancelled. queues.py calls this and requeues the owner.
 
-A queue with backfill has one start reservation, or one workload whose start is unknown. cycle/backfill.py decides what is
-reserved.
+A queue that reserves starts has one start reservation, or one workload whose start is unknown.
 """
 
 from __future__ import annotations
@@ -164,7 +163,7 @@ class StartReservations:
         self.version = 0
 
     def reserve(self, key: str, reservation: StartReservation | None) -> str:
-        """Stores the start reservation of the first workload of a backfill queue that does not fit; None removes it.
+        """Stores the start reservation of the first workload of a queue that does not fit; None removes it.
 
         Returns the name of the queue.
 
@@ -206,7 +205,7 @@ class StartReservations:
         return held, unforeseen
 
     def forget(self, name: str) -> None:
-        """Removes what is known of the queue, because it no longer backfills, or begins to."""
+        """Removes what is known of the queue, because it no longer reserves starts, or begins to."""
         self._drop(name)
         self._unknown_start.pop(name, None)
 

@@ -84,11 +84,14 @@ class PendingQueues:
         line = self.lines.line(spec.name)
         line.strict = spec.strategy is QueueingStrategy.STRICT_FIFO
         line.aged = spec.preemption.by_age
-        if line.backfill != spec.backfill:
+        if line.reserves_starts != spec.reserves_starts:
             self.starts.forget(spec.name)
-            line.backfill = spec.backfill
+            line.reserves_starts = spec.reserves_starts
         line.by_guess = spec.by_guess
-        timed, past = self._timed or spec.backfill or spec.by_guess, self.past if spec.by_usage and self.past else None
+        timed, past = (
+            self._timed or spec.reserves_starts or spec.by_guess,
+            self.past if spec.by_usage and self.past else None,
+        )
         within = spec.preemption.within_cluster_queue
         if line.timed != timed or line.past is not past or (past and line.within != within):
             self.lines.rebuild({spec.name: (timed, past, within)})
@@ -96,10 +99,10 @@ class PendingQueues:
         self.lines.requeue((spec.name,))
 
     def time_shapes(self, *, timed: bool) -> None:
-        """Makes the time limit of a workload part of its shape in every queue, or only in those with backfill."""
+        """Makes the time limit of a workload part of its shape in every queue, or only in those that reserve starts."""
         self._timed = timed
         wanted = {
-            name: (timed or line.backfill or line.by_guess, line.past, line.within)
+            name: (timed or line.reserves_starts or line.by_guess, line.past, line.within)
             for name, line in self.lines.by_queue.items()
         }
         self.lines.rebuild({name: each for name, each in wanted.items() if self.lines.line(name).timed != each[0]})

@@ -1,8 +1,8 @@
 """An upper bound of the pods that fit on the nodes, quicker to compute than a placement: it can only rule a workload out.
 
 The bound counts free resources only. Taints, selectors, slices and pod terms can only reduce the number of pods that fit,
-so a workload that the bound rules out cannot be placed; any other workload may still fail. Called by queries.py: backfill asks
-about many moments.
+so a workload that the bound rules out cannot be placed; any other workload may still fail. Called by queries.py: the
+search for an expected start asks about many moments.
 """
 
 from __future__ import annotations

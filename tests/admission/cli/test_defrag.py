@@ -67,7 +67,7 @@ def test_nothing_moves_for_a_gang_whose_reserved_start_is_near(
     tmp_path: Path, backfill: bool, left: int, text: str
 ) -> None:
     runs = {"a": Running({"h0": 1}, ran=0, moves=NO_TERMS), "b": Running({"h2": 1}, ran=700)}
-    path = snapshot(tmp_path, 700.0 + left, replace(own(), backfill=backfill), **runs)
+    path = snapshot(tmp_path, 700.0 + left, replace(own(), reserves_starts=backfill), **runs)
     code, out, _ = run(path)
     assert (code, text in out) == (0, True), out
 

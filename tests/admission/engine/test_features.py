@@ -113,7 +113,7 @@ def growing() -> Cluster:
 
 def overtaken() -> Cluster:
     """A job that ends before the first of its queue can start, which waits for one that runs."""
-    cluster = Cluster(Flavor("any"), replace(queue(strategy=STRICT, any=10), backfill=True))
+    cluster = Cluster(Flavor("any"), replace(queue(strategy=STRICT, any=10), reserves_starts=True))
     cluster.tell(replace(workload("runs", 6, 1), time_limit=60.0))
     decided(cluster)
     cluster.tell(workload("first", 8, 1, queued=1.0), replace(workload("short", 4, 1, queued=2.0), time_limit=50.0))

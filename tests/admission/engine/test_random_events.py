@@ -342,7 +342,7 @@ class EventHistory:
             dice.choice((StopPolicy.NONE,) * 6 + (StopPolicy.HOLD,)),
             preemption=policy,
             weight_milli=dice.choice((0, 500, 1000, 1000)),
-            backfill=dice.random() < 0.2,
+            reserves_starts=dice.random() < 0.2,
         )
         self._tell_queue(queue)
 

@@ -26,7 +26,7 @@ def play(
     jobs: Sequence[Job], strategy: QueueingStrategy, *, quota: int = 99, backfill: bool = True, until: float = inf
 ) -> tuple[SimulationResult, dict[str, float]]:
     """One queue of that strategy."""
-    return played(jobs, [replace(queue(strategy=strategy, tas=quota), backfill=backfill)], until)
+    return played(jobs, [replace(queue(strategy=strategy, tas=quota), reserves_starts=backfill)], until)
 
 
 JOBS = st.lists(

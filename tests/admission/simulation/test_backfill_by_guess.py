@@ -40,7 +40,7 @@ def play(
 ) -> tuple[SimulationResult, dict[str, float]]:
     """Two queues share the cluster. Neither borrows: the older workload comes first."""
     queues = (queue(name, strategy=strategy, tas=QUOTA) for name in ("q", "other"))
-    return played(jobs, [replace(each, backfill=True, by_guess=by_guess) for each in queues])
+    return played(jobs, [replace(each, reserves_starts=True, by_guess=by_guess) for each in queues])
 
 
 def kept(jobs: list[Job], strategy: QueueingStrategy) -> None:

@@ -17,7 +17,7 @@ from tests.admission.engine.builders import BEST, STRICT, queue, workload
 def test_a_workload_with_a_reserved_start_keeps_it(strategy: QueueingStrategy) -> None:
     world = World()
     world.apply(Flavor("any"))
-    world.apply(replace(queue(strategy=strategy, any=10), backfill=True))
+    world.apply(replace(queue(strategy=strategy, any=10), reserves_starts=True))
     world.apply(replace(workload("runs", 6), time_limit=60.0))
     world.cycle()
     world.now = 10.0

@@ -134,7 +134,7 @@ def test_a_reservation_of_a_workload_short_of_quota_until_its_victims_leave(stra
 def test_a_head_with_unknown_start() -> None:
     """Those behind it are told no moment by the copy either."""
     made = world(
-        replace(queue(tas=10), backfill=True), workload("runs", 6), replace(workload("ends", 4), time_limit=60.0)
+        replace(queue(tas=10), reserves_starts=True), workload("runs", 6), replace(workload("ends", 4), time_limit=60.0)
     )
     made.cycle()
     made.apply(workload("head", 8, queued=1))
@@ -200,7 +200,9 @@ def test_quota_that_a_refused_strict_head_keeps_from_borrowers() -> None:
 
 
 def test_backfill_reservations_and_the_workloads_behind_them() -> None:
-    made = world(replace(queue(strategy=STRICT, tas=10), backfill=True), replace(workload("runs", 6), time_limit=60.0))
+    made = world(
+        replace(queue(strategy=STRICT, tas=10), reserves_starts=True), replace(workload("runs", 6), time_limit=60.0)
+    )
     made.cycle()
     made.apply(workload("head", 8, queued=1))
     made.apply(replace(workload("long", 4, queued=2), time_limit=100.0))
@@ -344,7 +346,7 @@ def queues_of(strategy: object, *, backfill: bool, elastic: bool) -> list[Event]
         replace(
             queue(name, strategy=strategy, cohort="c", tas=Quota(own * CPU)),  # type: ignore[arg-type]
             preemption=policy,
-            backfill=backfill and name == "a",
+            reserves_starts=backfill and name == "a",
         )
         for name, own in (("a", 6), ("b", 4))
     ]

@@ -132,7 +132,7 @@ class Backfill(Feature):
         queue, again = refusal.queue, refusal.again
         if refusal.reason is BEHIND and self._behind.unsearched:
             again = _first(again, self._now + _ASK_AGAIN)
-        if not queue.backfill or refusal.overtaken:
+        if not queue.reserves_starts or refusal.overtaken:
             return replace(refusal, again=again)
         head, before = refusal.head, self.queues.starts.of(queue.name)
         level = 0 if head.assignment is None else head.assignment.level

@@ -56,7 +56,7 @@ class Outlasted:
 
         Those that are worth most come first, and those that leave already last. `leaving` leave for other preemptors.
         """
-        if not queue.backfill:
+        if not queue.reserves_starts:
             return []
         late = [one for one in self._yielding() if (one.yields or 0.0) <= self._now and one.key not in leaving]
         return sorted(late, key=lambda workload: (workload.evicted, *self._worth(workload)))
@@ -138,4 +138,4 @@ class Outlasted:
 
 
 def _victims(workloads: Sequence[Workload]) -> tuple[Victim, ...]:
-    return tuple(Victim(one.key, PreemptionReason.BACKFILL_ENDED) for one in workloads)
+    return tuple(Victim(one.key, PreemptionReason.OUTLASTED) for one in workloads)

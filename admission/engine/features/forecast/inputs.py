@@ -53,7 +53,7 @@ class Choices:
 class Waiting:
     """A waiting workload. `order` sorts those of a queue.
 
-    `known`: a replay sees all that decides about its place. `reserved` is the start that backfill reserved (epoch seconds).
+    `known`: a replay sees all that decides about its place. `reserved` is the start that is reserved for it (epoch seconds).
     """
 
     key: str

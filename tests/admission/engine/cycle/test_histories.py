@@ -63,7 +63,7 @@ Spec = tuple[str | None, Quota, QueueingStrategy, PreemptionPolicy, bool]
 def made(name: str, spec: Spec) -> ClusterQueue:
     cohort, quota, strategy, policy, backfill = spec
     group = ResourceGroup(("cpu",), (FlavorQuotas("tas", {"cpu": quota}),))
-    return ClusterQueue(name, (group,), cohort, strategy, preemption=policy, backfill=backfill)
+    return ClusterQueue(name, (group,), cohort, strategy, preemption=policy, reserves_starts=backfill)
 
 
 class History(RuleBasedStateMachine):

@@ -275,7 +275,7 @@ def backfilled(limit: float | None, *, head_only: bool = False) -> Made:
     """A queue with backfill whose head waits for `runs`, which ends at 100; ten CPUs in one rack, six of them taken."""
     flavor = Flavor("any")
     runs = replace(workload("ns/runs", 6), time_limit=100.0)
-    cluster = Cluster(flavor, replace(queue(strategy=STRICT, any=10), backfill=True), runs)
+    cluster = Cluster(flavor, replace(queue(strategy=STRICT, any=10), reserves_starts=True), runs)
     Made(cluster).cycle()
     head = workload(W if head_only else "ns/head", 8, queued=1.0)
     cluster.tell(head)
@@ -295,7 +295,7 @@ def too_long_for_the_gap() -> Made:
 
 
 def behind_a_head_without_a_moment() -> Made:
-    filled = replace(queue(tas=10), backfill=True)
+    filled = replace(queue(tas=10), reserves_starts=True)
     running = [workload("ns/a", 6), replace(workload("ns/b", 4), time_limit=60.0)]
     made = Made(Cluster(*free(filled), *running), 10.0)
     made.cycle()

@@ -309,7 +309,7 @@ class Scene:
             stop=dice.choice((StopPolicy.NONE,) * 15 + (StopPolicy.HOLD,)),
             preemption=preemption,
             weight_milli=dice.choice((0, 500, 1000, 1000)),
-            backfill=backfill,
+            reserves_starts=backfill,
             by_usage=self.by_usage and dice.random() < 0.8,
             fungibility=FungibilityPolicy(when_can_preempt=dice.choice(("TryNextFlavor", "MayStopSearch"))),
         )

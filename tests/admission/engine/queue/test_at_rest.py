@@ -60,7 +60,7 @@ def startable(scene: Scene) -> list[str]:
     for one in scene.world.queues.workloads():
         spec, (pod_set,) = specs[one.cluster_queue], one.pod_sets
         held_back = one.blocked is not None or one.not_before > scene.world.now or spec.stop is not StopPolicy.NONE
-        if held_back or one.gang is not None or one.replaces or pod_set.topology is not None or spec.backfill:
+        if held_back or one.gang is not None or one.replaces or pod_set.topology is not None or spec.reserves_starts:
             continue
         alone = PLAIN in spec.flavors and one.cluster_queue not in strict and not any(scene.world.queues.starts.all())
         wanted = pod_set.count * pod_set.requests["cpu"]

@@ -133,7 +133,7 @@ def test_an_older_workload_learns_that_a_younger_slice_has_the_place_of_the_one_
 
 @pytest.mark.parametrize("backfill", [False, True])
 def test_nobody_waits_behind_a_slice_that_cannot_grow(backfill: bool) -> None:
-    both = replace(queue(strategy=STRICT, one=5, two=5), preemption=LOWER, backfill=backfill)
+    both = replace(queue(strategy=STRICT, one=5, two=5), preemption=LOWER, reserves_starts=backfill)
     scene = Scene(Flavor("one"), Flavor("two"), both, workload("job", 5, priority=1), workload("low", 5))
     grown = replace(workload("slice", 6, queued=1.0, priority=1), replaces="job")
     scene.tell(grown, workload("high", 2, queued=2.0, priority=1))
@@ -172,7 +172,7 @@ def test_a_group_starts_when_capacity_is_freed_where_one_of_its_gangs_stands_beh
 
 def test_a_workload_that_would_delay_a_head_is_evaluated_when_the_start_of_that_head_moves() -> None:
     """The limit of the one before it grows, so that the head is to start later and in another flavor."""
-    scene = Scene(Flavor("one"), Flavor("two"), replace(queue(one=5, two=5), backfill=True))
+    scene = Scene(Flavor("one"), Flavor("two"), replace(queue(one=5, two=5), reserves_starts=True))
     scene.tell(replace(workload("first", 4), time_limit=100.0), replace(workload("second", 4), time_limit=200.0))
     scene.tell(workload("head", 5, queued=1.0), workload("behind", 1, queued=2.0))
     assert scene.started == ["first", "second"]

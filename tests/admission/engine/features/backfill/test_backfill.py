@@ -45,7 +45,7 @@ def timed(
 def filling(
     strategy: QueueingStrategy = STRICT, name: str = "q", cohort: str | None = None, **flavors: int
 ) -> ClusterQueue:
-    return replace(queue(name, strategy=strategy, cohort=cohort, **flavors), backfill=True)
+    return replace(queue(name, strategy=strategy, cohort=cohort, **flavors), reserves_starts=True)
 
 
 def flat(*running: Workload, strategy: QueueingStrategy = STRICT, quota: int = 10) -> Cluster:

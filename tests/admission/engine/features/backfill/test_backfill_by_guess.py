@@ -22,7 +22,7 @@ def guessed(key: str, cpus: int, guess: float | None, **more: Any) -> Workload:
 def by_guess(
     name: str = "q", strategy: QueueingStrategy = STRICT, cohort: str | None = None, **flavors: int
 ) -> ClusterQueue:
-    return replace(queue(name, strategy=strategy, cohort=cohort, **flavors), backfill=True, by_guess=True)
+    return replace(queue(name, strategy=strategy, cohort=cohort, **flavors), reserves_starts=True, by_guess=True)
 
 
 def flat(spec: ClusterQueue | None = None) -> Cluster:
@@ -38,7 +38,7 @@ BIG = timed("big", 8, None, queued=10)
 def evicted(report: CycleReport) -> dict[str, list[str]]:
     """By preemptor, the workloads that outlasted their guess."""
     found = [decision for decision in report.decisions if isinstance(decision, Preempt)]
-    assert all(victim.claim is PreemptionReason.BACKFILL_ENDED for one in found for victim in one.victims)
+    assert all(victim.claim is PreemptionReason.OUTLASTED for one in found for victim in one.victims)
     return {one.workload: [victim.workload for victim in one.victims] for one in found}
 
 
@@ -85,7 +85,7 @@ def test_workloads_that_do_not(spec: dict[str, Any], behind: Workload, says: str
 
 def test_a_workload_that_starts_after_checks_overtakes_by_no_guess() -> None:
     """Nobody knows when it starts."""
-    mine = replace(queue("mine", strategy=BEST, cohort="c", any=7), backfill=True)
+    mine = replace(queue("mine", strategy=BEST, cohort="c", any=7), reserves_starts=True)
     theirs = replace(by_guess("theirs", BEST, "c", any=3), checks=("check",))
     cluster = Cluster(Flavor("any"), mine, theirs, timed("a", 6, 60.0, to="mine"))
     assert admitted(cluster.cycle()) == ["a"]
@@ -183,7 +183,7 @@ def test_a_workload_that_is_no_head_evicts_nobody() -> None:
 
 
 def test_a_queue_that_allows_it_respects_the_head_of_one_that_does_not() -> None:
-    mine = replace(queue("mine", strategy=BEST, cohort="c", any=5), backfill=True)
+    mine = replace(queue("mine", strategy=BEST, cohort="c", any=5), reserves_starts=True)
     cluster = Cluster(
         Flavor("any"), mine, by_guess("theirs", BEST, "c", any=5), timed("a", 6, 60.0, to="theirs"),
     )  # fmt: skip

@@ -85,7 +85,7 @@ def site(quotas: str, counting: Counting, levels: tuple[str, ...]) -> Cluster:
     cohort, quota = QUOTAS[quotas]
     cluster = Cluster()
     cluster.ledger = Ledger(PlacementOptions(profile=Profile.EXACT, counting=counting))
-    queues = (replace(queue(f"q{n}", strategy=BEST, cohort=cohort, tas=quota), backfill=True) for n in range(3))
+    queues = (replace(queue(f"q{n}", strategy=BEST, cohort=cohort, tas=quota), reserves_starts=True) for n in range(3))
     cluster.tell(
         replace(racks(), levels=levels), *(host(f"{rack}{n}", rack, 4) for rack in "xyz" for n in range(2)), *queues
     )

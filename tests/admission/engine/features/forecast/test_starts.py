@@ -112,7 +112,7 @@ def test_nothing_known_is_no_forecast() -> None:
 def test_a_reserved_start_is_the_latest() -> None:
     known = estimates({"a": 1000.0, "b": 100.0})
     made = world(
-        [workload("a", 1, 4), workload("b", 1, 4, queued=1.0)], Flavor("f"), replace(queue(f=4), backfill=True)
+        [workload("a", 1, 4), workload("b", 1, 4, queued=1.0)], Flavor("f"), replace(queue(f=4), reserves_starts=True)
     )
     made.cycle()
     started = made.ledger.workload("a")
