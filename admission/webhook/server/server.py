@@ -40,6 +40,10 @@ T = TypeVar("T")
 _LINGER: Final = 1.0
 """Seconds for which the connection of a refused request stays open after the answer, so that the client can read it."""
 
+_ONE_OBJECT: Final = 16 * 1024
+"""Longest body of a conversion that is answered on the event loop: the API server converts each object that is written, one by
+one, for the watchers of another version, and a thread takes longer to be asked than to convert it."""
+
 
 class _WebhookServer(BoundedServer):
     """Answers requests, with its limits and worker threads."""
@@ -85,6 +89,8 @@ class _WebhookServer(BoundedServer):
         body = await self._body(request, held)
         finished(request)
         if request.path == CONVERT_PATH:
+            if len(body) <= _ONE_OBJECT:
+                return await self._handlers.convert(body, _at_once)
             thread = self._listing if len(body) > self.limits.body else self._converting
             with thread.line():
                 return await self._handlers.convert(body, thread.call)
