@@ -21,6 +21,8 @@ from admission.controllers.watch.feature import ControllerFeature
 from admission.controllers.watch.sakkara_trees import Trees
 from admission.controllers.watch.view_feature import ViewFeature
 from admission.controllers.watch.volumes.view import VolumeView
+from admission.engine import features
+from admission.engine.cycle.feature import Feature
 from admission.settings import AdmissionSettings
 from api.elastic_quotas import cluster_queue_name
 from api.kube.client import Kube
@@ -154,6 +156,16 @@ async def test_the_controller_runs_without_a_feature_of_its_view(
         await one_starts_and_one_waits(kube)
         informers = [task.get_name() for task in asyncio.all_tasks() if task.get_name() == f"informer {plural}"]
         assert len(informers) == (1 if feature is Trees else 0)
+
+
+@pytest.mark.parametrize("feature", features.FEATURES)
+async def test_the_controller_admits_without_a_feature_of_the_cycle(
+    feature: type[Feature], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Who does not use it is admitted, and waits with an explanation, as with it."""
+    monkeypatch.setattr(features, "FEATURES", [each for each in features.FEATURES if each is not feature])
+    async with controller(tmp_path) as kube:
+        await one_starts_and_one_waits(kube)
 
 
 def test_each_feature_is_left_out_by_a_test() -> None:
