@@ -94,22 +94,22 @@ class Splitter:
         ways = self._ways(kind, order, share, _Reads())
         return ways[0][1] if len(ways) == 1 else min(ways, key=lambda way: (way[0], [-part for part in way[1]]))[1]
 
-    def _count_plans(self, both: KindShare, known: PlanFigures) -> None:
+    def _count_plans(self, both: KindShare, figures: PlanFigures) -> None:
         """Counts the states that were examined to find plans, once a gang."""
-        if known.states and both not in self._planned:
+        if figures.states and both not in self._planned:
             self._planned.add(both)
-            self._budget.spend(known.states)
+            self._budget.spend(figures.states)
 
-    def _count(self, kind: DomainKind, share: int, known: KnownCost) -> None:
+    def _count(self, kind: DomainKind, share: int, cost: KnownCost) -> None:
         """Counts the states that were examined to find a cost and all that it depends on, once a gang."""
         both = kind, share
         if both in self._counted:
             return
         self._counted.add(both)
-        self._budget.spend(known.states)
-        for child, part in known.plans:
+        self._budget.spend(cost.states)
+        for child, part in cost.plans:
             self._count_plans((child, part), child.plans[part])
-        for child, part in known.costs:
+        for child, part in cost.costs:
             self._count(child, part, child.costs[part])
 
     def _ways(
