@@ -100,7 +100,7 @@ LIMITS = {
     "files outside its own that name moves": 47,
     "files outside its own that name spare hosts": 56,
     "files outside its own that name advance reservations": 42,
-    "files outside its own that name backfill": 16,
+    "files outside its own that name backfill": 13,
     "files outside its own that name forecasts": 24,
     "files outside its own that name elastic jobs": 23,
     "files outside its own that name gang groups": 15,

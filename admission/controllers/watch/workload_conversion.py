@@ -21,10 +21,11 @@ from admission.controllers.watch.slice_index import SliceIndex
 from admission.engine import model
 from admission.engine.convert import convert_moves
 from admission.engine.convert import convert_workloads as convert
+from admission.engine.convert.convert_queues import goes_by_guess
 from admission.engine.quota.charging import ResourceRules
 from api.errors import InvalidObject
 from api.meta import is_true
-from api.names import BACKFILL_LEARNED, GROUP, QUOTA_RESERVED
+from api.names import GROUP, QUOTA_RESERVED
 from api.queues import LocalQueue
 from api.workloads import Workload, WorkloadSpec
 
@@ -39,7 +40,7 @@ def no_guess(workload: Workload) -> float | None:
 class WorkloadConversion:
     """Converts Workloads; `rules`, `by_eviction` and `groups_outrank` are arguments of `convert.workload`.
 
-    `guess` is asked where the ClusterQueue of a waiting Workload lets it backfill by that.
+    `guess` is asked where the ClusterQueue of a waiting Workload lets it overtake by that.
     """
 
     def __init__(
@@ -86,8 +87,7 @@ class WorkloadConversion:
 
     def _allowed_guess(self, workload: Workload, context: AdmissionContext | None) -> float | None:
         queue = context.cluster_queue if context is not None else None
-        allowed = queue is not None and queue.metadata.annotations.get(BACKFILL_LEARNED) == "true"
-        return self._guess(workload) if allowed else None
+        return self._guess(workload) if queue is not None and goes_by_guess(queue) else None
 
     def _with_terms(self, workload: Workload, local: LocalQueue | None, converted: model.Workload) -> model.Workload:
         """Completes the terms of moves by those of the LocalQueue and the WorkloadPriorityClass."""

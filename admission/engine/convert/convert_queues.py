@@ -210,6 +210,11 @@ def _readable_spare_rule(stored: topology.ResourceFlavor, levels: tuple[str, ...
         return None
 
 
+def goes_by_guess(queue: queues.ClusterQueue) -> bool:
+    """Reports whether workloads of this queue may overtake by their guess."""
+    return queue.metadata.annotations.get(BACKFILL_LEARNED) == "true"
+
+
 def _yes_or_no(annotations: Mapping[str, str], key: str) -> bool:
     text = annotations.get(key, "false")
     if text not in ("true", "false"):

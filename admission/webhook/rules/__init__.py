@@ -3,7 +3,7 @@
 review_rules, lookups                 the enabled rules (from the settings); the cached objects
 fields, formats                       errors in the API server's wording; names, selectors, taints
 template, pods                        pod templates of jobs and of Workloads
-annotations, placement_annotations    topology requests; constraints, relaxation, profile, backfill
+annotations, placement_annotations    topology requests; constraints, relaxation, profile, moves
 placement, exclusive_topology         topology requests of pods and gangs; exclusive topologies of JobSet and LeaderWorkerSet
 jobs, defaults, schedulers, gates     what all kinds of job have in common
 elastic                               what elastic jobs may not request

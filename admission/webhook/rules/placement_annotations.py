@@ -1,4 +1,4 @@
-"""Validates Stowage's own annotations: placement constraints, relaxation, spare hosts, placement profile, backfill, moves.
+"""Validates Stowage's own annotations: placement constraints, relaxation, spare hosts, placement profile, moves; booleans.
 
 Constraints, relaxation and spare hosts may be set on a job (for each of its pod sets) or on a pod template, which takes
 precedence. api/annotations/constraints.py and api/annotations/requests.py parse them; this module checks combinations: a
@@ -129,9 +129,9 @@ def _fault(metadata: FieldPath, fault: InvalidObject) -> FieldError:
     return invalid(_key(metadata, key), fault.given, fault.allowed)
 
 
-def backfill(metadata: FieldPath, annotations: Mapping[str, str]) -> Errors:
-    """Returns an error for each annotation about backfill whose value is not a boolean."""
-    texts = {key: annotations.get(key, "false") for key in (names.BACKFILL, names.BACKFILL_LEARNED)}
+def booleans(metadata: FieldPath, annotations: Mapping[str, str], keys: Sequence[str]) -> Errors:
+    """Returns an error for each of these annotations whose value is not a boolean."""
+    texts = {key: annotations.get(key, "false") for key in keys}
     return [
         not_supported(_key(metadata, key), text, _YES_OR_NO) for key, text in texts.items() if text not in _YES_OR_NO
     ]

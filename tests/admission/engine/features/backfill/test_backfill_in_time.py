@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from heapq import heappop, heappush
-from math import inf
+from math import ceil, inf
 from typing import NamedTuple
 
 import pytest
@@ -89,6 +89,8 @@ class Clock:
     def _begin(self, key: str) -> None:
         running = self.cluster.ledger.workload(key)
         assert running is not None
+        if running.yields is not None:  # the status has whole seconds
+            self.cluster.tell(replace(running, yields=float(ceil(running.yields))))
         limit = inf if running.time_limit is None else running.time_limit + running.termination
         if (runs := min(limit, self._works.get(key, inf))) < inf:
             heappush(self._events, (self.now + runs, key, None))
@@ -125,6 +127,15 @@ def test_the_head_starts_on_time_although_the_job_in_its_way_has_time_to_end(
     clock = flat(FIRST, BIG, ending(seconds, guessed("w", 4, 10.0, queued=11)), strategy=strategy)
     assert clock.promised["big"] == 60.0
     assert (clock.started["w"], clock.evicted, clock.started["big"]) == (11.0, {"w": 60.0 - seconds}, 60.0)
+
+
+@pytest.mark.parametrize("strategy", [STRICT, BEST])
+def test_the_head_starts_within_the_second_that_it_was_told(strategy: QueueingStrategy) -> None:
+    """The condition of the job in its way names whole seconds, from which the job may be evicted."""
+    first = replace(FIRST, queued=0.4)
+    clock = flat(first, BIG, ending(30.0, guessed("w", 4, 10.0, queued=11)), strategy=strategy)
+    assert clock.promised["big"] == 60.4
+    assert (clock.evicted, clock.started["big"]) == ({"w": 31.0}, 61.0)
 
 
 def test_each_leaves_as_late_as_its_pods_allow() -> None:
