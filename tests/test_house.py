@@ -104,7 +104,7 @@ LIMITS = {
     "files outside its own that name forecasts": 24,
     "files outside its own that name elastic jobs": 23,
     "files outside its own that name gang groups": 15,
-    "files outside its own that name Sakkara": 46,
+    "files outside its own that name Sakkara": 45,
     "files outside its own that name elastic quotas": 27,
     "rooms of the controllers": 15,
     "arrows between them": 45,
