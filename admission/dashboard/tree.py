@@ -17,7 +17,7 @@ from admission.engine.ledger.ledger import Ledger
 from admission.engine.model import RESERVED_EFFECT, AdvanceReservation
 from admission.engine.model import Node as EngineNode
 from admission.engine.topology.allocation.entries import held as held_by
-from admission.engine.topology.figures import shown
+from admission.engine.topology.questions.figures import shown
 from admission.engine.topology.tree.tree_spec import TreeSpec
 from admission.engine.topology.usage import NodeRecord
 from api.meta import rfc3339

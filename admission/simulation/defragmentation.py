@@ -22,7 +22,7 @@ from admission.engine.moves.plans import MovePlan, NoPlan, NoPlanReason
 from admission.engine.moves.vacate import vacate
 from admission.engine.queue.cluster_queue import order_of
 from admission.engine.queue.queues import PendingQueues
-from admission.engine.topology.figures import CapacityFigures, FlavorFigures, State
+from admission.engine.topology.questions.figures import CapacityFigures, FlavorFigures, State
 from admission.engine.topology.tree.tree_spec import Values
 from admission.world.snapshot import capture_world, from_snapshot
 from admission.world.world import World

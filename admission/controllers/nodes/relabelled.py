@@ -23,7 +23,7 @@ from admission.controllers.watch.cluster_view import Views, hostname
 from admission.controllers.write.report_writer import ReportWriter
 from admission.engine.cycle.placed_requests import placed_requests
 from admission.engine.ledger.ledger import Ledger
-from admission.engine.topology.level_check import BrokenLevel
+from admission.engine.topology.questions.level_check import BrokenLevel
 from api.kube.client import Kube
 from api.kube.events import EventRecorder
 from api.kube.informers.store import Change, ChangeType

@@ -19,7 +19,7 @@ from admission.engine.ledger.ledger import Ledger
 from admission.engine.queue.queues import PendingQueues
 from admission.engine.topology.allocation.capacity import parts
 from admission.engine.topology.allocation.footprint import Footprint
-from admission.engine.topology.figures import CapacityFigures, FlavorFigures, LevelFigures
+from admission.engine.topology.questions.figures import CapacityFigures, FlavorFigures, LevelFigures
 from admission.metrics import capacity as metrics
 from api.kube.turns import Turns
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 from admission.engine import model
 from admission.engine.convert.conversion_errors import within
-from admission.engine.topology.assignment_parts import first_pods
+from admission.engine.topology.assignments.assignment_parts import first_pods
 from api import assignment, topology_assignment, workloads
 from api.text import quantity
 

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from admission.engine.ledger.ledger import Ledger
 from admission.engine.model import PodSet, PodSetAdmission, Workload
-from admission.engine.topology.assignment_parts import path_of, stale
+from admission.engine.topology.assignments.assignment_parts import path_of, stale
 from admission.engine.topology.tree.tree_spec import Values
 
 

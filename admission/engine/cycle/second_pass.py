@@ -17,7 +17,7 @@ from admission.engine.decision import NODE_FAILURES, Admit, Decision, Evict, Wai
 from admission.engine.ledger.ledger import Ledger
 from admission.engine.model import Admission
 from admission.engine.reasons import Reason
-from admission.engine.topology.on_hosts import on_hosts
+from admission.engine.topology.assignments.on_hosts import on_hosts
 
 Lost = Mapping[tuple[str, str], int]
 """How many pods of a pod set have lost their place on a host: (pod set, hostname) to number."""

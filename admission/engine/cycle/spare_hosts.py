@@ -18,7 +18,7 @@ from admission.engine.ledger.holds import Hold, HoldKind, hold_key
 from admission.engine.ledger.ledger import Ledger
 from admission.engine.model import Admission, Assignment, FlavorResource, PodSetAdmission, Workload
 from admission.engine.spare_quota import requested_hosts, shortage, with_spares
-from admission.engine.topology.on_hosts import on_hosts
+from admission.engine.topology.assignments.on_hosts import on_hosts
 
 _MOST: Final = 100
 

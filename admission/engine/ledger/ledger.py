@@ -2,9 +2,9 @@
 
 `apply` takes an object of the cluster. `charge` and `release` add and remove an admission, inside a trial or for good. Every
 change can be reverted (journal.py), and its cost grows with what it touches, not with the cluster. `placement` answers
-questions about placement (topology/queries.py), and `audit` recomputes everything; neither changes the ledger. quota/tree.py
-counts quota; topology/ counts capacity and assigns pods to workloads. Called by the feed (apply) and by cycle/ (everything
-else).
+questions about placement (topology/questions/queries.py), and `audit` recomputes everything; neither changes the ledger.
+quota/tree.py counts quota; topology/ counts capacity and assigns pods to workloads. Called by the feed (apply) and by cycle/
+(everything else).
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ from admission.engine.topology.allocation.footprint import Footprint, SparseAmou
 from admission.engine.topology.allocation.ranked import RankedAllocations, RankedQueue
 from admission.engine.topology.allocation.simulated_removal import shift, taken
 from admission.engine.topology.neighbours.counts import Steps
-from admission.engine.topology.queries import PlacementQueries
+from admission.engine.topology.questions.queries import PlacementQueries
 from admission.engine.topology.tree.tree import Tree
 
 

@@ -22,7 +22,7 @@ class SliceLayer:
 class Profile(StrEnum):
     """How domains are chosen among several possibilities.
 
-    Exact finds a proved optimum (topology/optimum, topology/joint). Compatible gives Kueue's answer exactly. LeastFree is like
+    Exact finds a proved optimum (topology/exact). Compatible gives Kueue's answer exactly. LeastFree is like
     Compatible, but prefers domains with little free capacity for all requests.
     """
 

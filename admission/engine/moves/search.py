@@ -1,7 +1,7 @@
 """Branch and bound for the cheapest set of movers that makes room for a gang in one domain by leaving it.
 
 A set costs (device-seconds lost, number of moves), compared in this order. The capacity that each mover frees is counted
-(topology/eviction_gains.py); a set that frees enough counts only after all places were found (new_places.py).
+(topology/evictions/eviction_gains.py); a set that frees enough counts only after all places were found (new_places.py).
 
 Domains are searched in the order of their floor, a lower bound of every set there: the movers that are in every set, because
 too little is free even if all others leave, and the cheapest fraction of the others, by cost per unit of capacity, that frees
@@ -35,7 +35,7 @@ from admission.engine.moves.movers import Mover
 from admission.engine.moves.new_places import NewPlaces, NoPlace, PlacesOfAll
 from admission.engine.moves.slices import first_set, lacks_slices, least_loss
 from admission.engine.pauses import no_pause
-from admission.engine.topology.eviction_gains import CandidateDomain
+from admission.engine.topology.evictions.eviction_gains import CandidateDomain
 
 MoveCost = tuple[int, int]
 """(device-seconds lost, number of moves)."""

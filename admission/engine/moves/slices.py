@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
 
 from admission.engine.moves.movers import Mover
-from admission.engine.topology.eviction_gains import CandidateDomain, SliceCounts
+from admission.engine.topology.evictions.eviction_gains import CandidateDomain, SliceCounts
 
 Wanted = Mapping[int, int]
 """The number of slices in each part."""

@@ -21,7 +21,7 @@ from admission.engine.moves.plan import PlanOptions
 from admission.engine.moves.plans import MovePlan, NoPlan, NoPlanReason
 from admission.engine.moves.search import PLACEMENT, BestMoves, MoveCost
 from admission.engine.topology.allocation.footprint import SparseAmounts
-from admission.engine.topology.on_hosts import on_hosts
+from admission.engine.topology.assignments.on_hosts import on_hosts
 from admission.engine.topology.tree.tree import Tree
 from admission.engine.topology.tree.tree_spec import Values
 

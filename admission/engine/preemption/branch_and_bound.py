@@ -16,7 +16,7 @@ from admission.engine.preemption.candidates import Candidate
 from admission.engine.preemption.cost import FREE, Cost, with_one
 from admission.engine.preemption.tail_bounds import IMPOSSIBLE, LargestAmounts, SmallestAmounts, fewest
 from admission.engine.preemption.victim_search import CandidatePool, VictimSearch, fewest_at_top, fewest_with
-from admission.engine.topology.eviction_gains import CandidateDomain
+from admission.engine.topology.evictions.eviction_gains import CandidateDomain
 
 MOST = 64
 """The search enumerates no larger sets, and abandons a branch at twice this size: no proof is in reach there."""

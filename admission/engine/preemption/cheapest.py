@@ -31,7 +31,7 @@ from admission.engine.preemption.classical import attempts, choose, quota_might_
 from admission.engine.preemption.cost import cost_of
 from admission.engine.preemption.removal import PreemptionTarget, TrialRemoval, gains_of
 from admission.engine.preemption.victim_search import BestVictims, VictimSearch
-from admission.engine.topology.eviction_gains import EvictionGains
+from admission.engine.topology.evictions.eviction_gains import EvictionGains
 
 
 class _Bound(IntEnum):

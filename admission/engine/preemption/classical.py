@@ -22,7 +22,7 @@ from admission.engine.preemption.candidates import (
 )
 from admission.engine.preemption.removal import PreemptionTarget, TrialRemoval, gains_of, quota_fits_without
 from admission.engine.quota.cohorts import admitted
-from admission.engine.topology.eviction_gains import EvictionGains
+from admission.engine.topology.evictions.eviction_gains import EvictionGains
 
 
 def classical(ledger: Ledger, context: PreemptionContext) -> list[PreemptionTarget]:

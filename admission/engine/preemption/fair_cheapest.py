@@ -24,7 +24,7 @@ from admission.engine.preemption.fair import ever_evictable, fair_choice
 from admission.engine.preemption.removal import PreemptionTarget, TrialRemoval, gains_of
 from admission.engine.preemption.victim_search import PLACEMENT, BestVictims, VictimSearch
 from admission.engine.quota.fairness import FairSharingRules
-from admission.engine.topology.eviction_gains import EvictionGains
+from admission.engine.topology.evictions.eviction_gains import EvictionGains
 
 
 def fair_cheapest(ledger: Ledger, context: PreemptionContext, sharing: FairSharingRules, budget: int) -> VictimChoice:

@@ -28,7 +28,7 @@ from admission.engine.preemption.candidates import Candidate, PreemptionContext
 from admission.engine.quota.cohorts import QuotaNode, use
 from admission.engine.spare_quota import within_quota
 from admission.engine.topology.allocation.simulated_removal import PlacementCheck
-from admission.engine.topology.eviction_gains import CandidateDomain, EvictionGains
+from admission.engine.topology.evictions.eviction_gains import CandidateDomain, EvictionGains
 
 _usage, _node = attrgetter("usage"), attrgetter("node")
 _FEW: Final = 64

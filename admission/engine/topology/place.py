@@ -13,10 +13,11 @@ from contextlib import nullcontext
 
 from admission.engine.decision import Certificate, NoPlacement, PlacementResult
 from admission.engine.model import Assignment, PlacementRequest
-from admission.engine.topology import messages, pins, spares
+from admission.engine.topology import messages, spares
+from admission.engine.topology.assignments import pins
 from admission.engine.topology.constraints import Group, groups_of
-from admission.engine.topology.joint import joint
-from admission.engine.topology.joint.colocated import Placed
+from admission.engine.topology.exact.joint import joint
+from admission.engine.topology.exact.joint.colocated import Placed
 from admission.engine.topology.place_group import GroupPlacer
 
 

@@ -1,9 +1,9 @@
 """Places one group of pod sets on the tree of its flavor: placement.md 5.4 and 5.7 (messages).
 
 A group is one pod set, a leader with its workers, or several colocated pod sets. The request is resolved (constraints.py),
-pods are counted (count.py), and one algorithm finds the domains: Kueue's (compatible/), the exact one (optimum/), or the one
-for placement constraints (shapes/). Pods with required affinity to each other, and pods that must be spread evenly, are
-placed by terms first.
+pods are counted (count.py), and one algorithm finds the domains: Kueue's (compatible/), the exact one (exact/optimum/), or
+the one for placement constraints (exact/shapes/). Pods with required affinity to each other, and pods that must be spread
+evenly, are placed by terms first.
 
 Called by place.py for all groups of a workload. replace.py, level_check.py, eviction_gains.py and spares.py use single steps,
 as do colocated.py and joint.py through protocols.
@@ -24,20 +24,21 @@ from admission.engine.model import (
     PlacementRequest,
     Profile,
 )
-from admission.engine.topology import evenness, messages, pins
+from admission.engine.topology import evenness, messages
 from admission.engine.topology.allocation.capacity import Capacity
 from admission.engine.topology.allocation.entries import spots
-from admission.engine.topology.assignment_parts import by_path, merged, path_of
+from admission.engine.topology.assignments import pins
+from admission.engine.topology.assignments.assignment_parts import by_path, merged, path_of
+from admission.engine.topology.assignments.resize import Resize, resize
 from admission.engine.topology.compatible.tree_search import Found, NoDomains, NoFit, Search, Solved
 from admission.engine.topology.constraints import Group, ResolvedRequest, build, pod_amounts, wants_of
 from admission.engine.topology.count import Counter, Numbers
-from admission.engine.topology.joint import colocated
-from admission.engine.topology.joint.colocated import Placed
+from admission.engine.topology.exact.joint import colocated
+from admission.engine.topology.exact.joint.colocated import Placed
+from admission.engine.topology.exact.optimum import exact
+from admission.engine.topology.exact.shapes import shaping
 from admission.engine.topology.neighbours.placed import of_domain
 from admission.engine.topology.neighbours.within import broken
-from admission.engine.topology.optimum import exact
-from admission.engine.topology.resize import Resize, resize
-from admission.engine.topology.shapes import shaping
 from admission.engine.topology.tree.level import Ints
 from admission.engine.topology.tree.tree import Tree
 from admission.engine.topology.tree.tree_spec import Values

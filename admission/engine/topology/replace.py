@@ -43,7 +43,7 @@ from admission.engine.model import (
 )
 from admission.engine.topology import messages
 from admission.engine.topology.allocation.entries import by_host
-from admission.engine.topology.assignment_parts import by_path, home, merged, path_of, stale, total
+from admission.engine.topology.assignments.assignment_parts import by_path, home, merged, path_of, stale, total
 from admission.engine.topology.constraints import Group, ResolvedLayer, ResolvedRequest
 from admission.engine.topology.place_group import GroupPlacer
 from admission.engine.topology.tree.tree import Tree

@@ -21,12 +21,12 @@ import numpy as np
 from admission.engine.decision import NoPlacement, PlacementResult
 from admission.engine.model import Assignment, DomainCount, PlacementRequest
 from admission.engine.topology import messages
-from admission.engine.topology.assignment_parts import home, stale
+from admission.engine.topology.assignments.assignment_parts import home, stale
+from admission.engine.topology.assignments.on_hosts import on_hosts
 from admission.engine.topology.constraints import Group
 from admission.engine.topology.count import Counter, free_amounts
-from admission.engine.topology.joint.colocated import Placed
+from admission.engine.topology.exact.joint.colocated import Placed
 from admission.engine.topology.neighbours.within import domains_of
-from admission.engine.topology.on_hosts import on_hosts
 from admission.engine.topology.place_group import GroupPlacer
 from admission.engine.topology.tree.level import Bools, Ints
 from admission.engine.topology.tree.tree import Tree

@@ -2,8 +2,8 @@
 
 The new Workload of the job (its slice) requests all pods, old and new, and replaces the admitted one. It is evaluated as if
 the admitted one were gone: the quota of the latter counts as free, and its pods keep their flavors and places
-(topology/resize.py). The slice starts if at least one more pod fits. It gets as many of the new pods as fit, found by
-bisection; the job requests the rest with its next slice. No workload is evicted for it.
+(topology/assignments/resize.py). The slice starts if at least one more pod fits. It gets as many of the new pods as fit, found
+by bisection; the job requests the rest with its next slice. No workload is evicted for it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from admission.engine.ledger.ledger import Ledger
 from admission.engine.model import Admission, Assignment, ClusterQueue, PlacementRequest, Workload
 from admission.engine.reasons import Reason
 from admission.engine.requests import placement_requests
-from admission.engine.topology.assignment_parts import first_pods, stale
+from admission.engine.topology.assignments.assignment_parts import first_pods, stale
 
 OTHER_QUEUE = "it cannot take the place of {}, which has its quota in ClusterQueue {}"
 NOTHING_MORE = "it asks for no pod more than {} has"

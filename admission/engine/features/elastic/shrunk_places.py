@@ -13,7 +13,7 @@ from dataclasses import replace
 from admission.engine.decision import Admit
 from admission.engine.ledger.ledger import Ledger
 from admission.engine.model import Admission, Assignment, DomainCount, PodSetAdmission
-from admission.engine.topology.assignment_parts import merged, stale
+from admission.engine.topology.assignments.assignment_parts import merged, stale
 from admission.engine.topology.tree.tree_spec import Values
 
 

@@ -2,7 +2,7 @@
 
 Plain requests (without leader and affinity) use arrays and read few domains (select.py). Other requests, and all levels
 below the slice level, pick domain by domain (pick.py). The outcome is the chosen lowest domains with their pods, or a
-NoFit. Called by place_group.py and optimum/exact.py.
+NoFit. Called by place_group.py and exact/optimum/exact.py.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ from admission.engine.model import (
     PodSet,
     Workload,
 )
-from tests.admission.engine.topology.shapes.shapes import Shares, satisfies_hard_constraints
+from tests.admission.engine.topology.exact.shapes.shapes import Shares, satisfies_hard_constraints
 
 Room = dict[str, dict[str, int]]
 """What is free by node."""

@@ -14,7 +14,7 @@ from admission.engine.ledger.ledger import Ledger
 from admission.engine.moves.movers import movers_of
 from admission.engine.moves.plan import PlanOptions, plan
 from admission.engine.moves.plans import MovePlan, NoPlanReason
-from admission.engine.topology.queries import PlacementQueries
+from admission.engine.topology.questions.queries import PlacementQueries
 from tests.admission.engine.moves.brute import cheapest
 from tests.admission.engine.moves.clusters import NOW, gang, hosts_of
 from tests.admission.engine.moves.drawn import PER_HOST, DrawnCluster, carry_out, overfull

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from admission.engine.model import ObjectRemoved, RemovedKind
-from admission.engine.topology.level_check import BrokenLevel
+from admission.engine.topology.questions.level_check import BrokenLevel
 from tests.admission.engine.topology.test_replace import book_of, placed
 from tests.admission.engine.topology.vectors import BLOCK, RACK, node
 
