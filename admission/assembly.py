@@ -54,8 +54,8 @@ from admission.controllers.watch.feature import ControllerFeature, ControllerFea
 from admission.controllers.watch.feed import Feed
 from admission.controllers.watch.past_usage import UsageSampler
 from admission.controllers.write.evictor import Evictor
-from admission.engine.cycle import spare_hosts
-from admission.engine.cycle.held_capacity import unowned_usage
+from admission.engine.cycle.spares import spare_hosts
+from admission.engine.cycle.spares.held_capacity import unowned_usage
 from admission.engine.ledger.ledger import Ledger
 from admission.engine.queue.past_usage import PastUsage
 from admission.engine.queue.queues import PendingQueues

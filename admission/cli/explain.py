@@ -17,7 +17,7 @@ from rich.text import Text
 from admission.cli.connection import connect, worded
 from admission.cli.explanation import show, show_placement, show_spare_hosts
 from admission.cli.strangers import unmanaged
-from admission.engine.cycle import spare_hosts
+from admission.engine.cycle.spares import spare_hosts
 from admission.engine.explain.explanation_json import to_wire
 from admission.world.cluster import from_cluster
 from admission.world.explaining import UnknownWorkload, explained, found

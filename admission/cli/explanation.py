@@ -10,7 +10,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from admission.engine.cycle.spare_hosts import HeldHosts
+from admission.engine.cycle.spares.spare_hosts import HeldHosts
 from admission.engine.expected_start import expected
 from admission.engine.explain import wording
 from admission.engine.explain.explanation import Explanation, FlavorView, LevelView, QuotaView, Verdict

@@ -16,7 +16,7 @@ from admission.controllers.report.queue_totals import QueueTotalsIndex
 from admission.controllers.watch.cluster_view import ClusterView, Views
 from admission.controllers.watch.feed import Feed
 from admission.controllers.watch.projection import ProjectedPod
-from admission.engine.cycle import flavor_spares, spare_hosts
+from admission.engine.cycle.spares import flavor_spares, spare_hosts
 from admission.engine.ledger.ledger import Ledger
 from admission.engine.queue.past_usage import PastUsage
 from admission.engine.queue.queues import PendingQueues

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from admission.engine.cycle import flavor_spares, spare_hosts
+from admission.engine.cycle.spares import flavor_spares, spare_hosts
 from admission.engine.explain.cycle_decision import DecisionInputs
 from admission.engine.explain.explain import explain
 from admission.engine.explain.explanation import Explanation, Verdict

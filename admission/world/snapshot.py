@@ -19,7 +19,7 @@ from typing import Any, Final
 
 import msgspec
 
-from admission.engine.cycle import spare_hosts
+from admission.engine.cycle.spares import spare_hosts
 from admission.engine.ledger.holds import HoldKind
 from admission.engine.ledger.ledger import Ledger
 from admission.engine.model import (

@@ -8,7 +8,7 @@ from typing import Final, overload
 
 import msgspec
 
-from admission.engine.cycle import spare_hosts
+from admission.engine.cycle.spares import spare_hosts
 from admission.engine.ledger.holds import FlavorSpares, Hold, HoldKind, hold_key
 from admission.engine.ledger.ledger import Ledger
 from admission.engine.model import Admission, Cohort, FlavorResource, Quota, SpareRule, Workload
@@ -114,7 +114,7 @@ class HeldCapacityRecord(msgspec.Struct, frozen=True):
 
 
 class FlavorSparesRecord(msgspec.Struct, frozen=True):
-    """The spare hosts of a flavor by domain (engine/cycle/flavor_spares.py).
+    """The spare hosts of a flavor by domain (engine/cycle/spares/flavor_spares.py).
 
     `settled`: no host has become free since there were too few.
     """

@@ -11,7 +11,7 @@ from typing import Final
 from admission.controllers.decide.readiness import unready
 from admission.controllers.nodes.node_replacement import failed_nodes
 from admission.controllers.state.checks import named
-from admission.engine.cycle import spare_hosts
+from admission.engine.cycle.spares import spare_hosts
 from admission.engine.features.forecast.wording import is_forecast
 from admission.world.world import WorkloadFacts, World
 from api import names

@@ -2,7 +2,7 @@
 
 An event says that hosts are missing, that all are held again, or that the rule cannot be read.
 
-The cycle holds the hosts (engine/cycle/flavor_spares.py) and calls `cycle_ended`.
+The cycle holds the hosts (engine/cycle/spares/flavor_spares.py) and calls `cycle_ended`.
 """
 
 from __future__ import annotations

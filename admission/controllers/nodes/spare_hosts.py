@@ -1,6 +1,6 @@
 """Reports held spare hosts: in the condition SpareHosts of each Workload that requests some, and in a metric.
 
-The cycle holds the hosts (engine/cycle/spare_hosts.py) and calls `cycle_ended`. Each workload is a key of its own.
+The cycle holds the hosts (engine/cycle/spares/spare_hosts.py) and calls `cycle_ended`. Each workload is a key of its own.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from admission.controllers.state.condition_table import Writer
 from admission.controllers.state.conditions import is_running
 from admission.controllers.watch.cluster_view import Views
 from admission.controllers.write.report_writer import ReportWriter
-from admission.engine.cycle.spare_hosts import HeldHosts, held
+from admission.engine.cycle.spares.spare_hosts import HeldHosts, held
 from admission.engine.ledger.ledger import Ledger
 from admission.metrics import controller as metrics
 from api.kube.client import Kube

@@ -30,8 +30,8 @@ from functools import partial
 
 from admission.engine.cycle.feature import CycleParts, Features, Turn
 from admission.engine.cycle.fewer_pods import spare_pods
-from admission.engine.cycle.head_hints import HeadHints
-from admission.engine.cycle.head_order import ClassicalOrder, FairOrder, Head, HeadOrder
+from admission.engine.cycle.heads.head_hints import HeadHints
+from admission.engine.cycle.heads.head_order import ClassicalOrder, FairOrder, Head, HeadOrder
 from admission.engine.cycle.kept_quota import KeptQuota, keeps
 from admission.engine.cycle.nominate import DEFERRED, Nominator
 from admission.engine.cycle.nomination import Nomination

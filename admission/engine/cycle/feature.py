@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager, nullco
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
-from admission.engine.cycle.head_order import Head, HeadOrder
+from admission.engine.cycle.heads.head_order import Head, HeadOrder
 from admission.engine.cycle.nomination import Nomination
 from admission.engine.cycle.outcomes import Outcomes, Refusal
 from admission.engine.cycle.reservations import Reservations

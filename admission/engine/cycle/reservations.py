@@ -17,8 +17,8 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final
 
-from admission.engine.cycle import spare_hosts
 from admission.engine.cycle.nomination import Nomination
+from admission.engine.cycle.spares import spare_hosts
 from admission.engine.cycle.together import starting_together
 from admission.engine.flavors.assign import FlavorAssignment
 from admission.engine.ledger.holds import BESIDE, Hold, HoldKind, hold_key

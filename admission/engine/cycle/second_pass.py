@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Collection, Container, Mapping, Sequence
 from dataclasses import replace
 
-from admission.engine.cycle import flavor_spares, spare_hosts
-from admission.engine.cycle.placed_requests import placed_requests
+from admission.engine.cycle.spares import flavor_spares, spare_hosts
+from admission.engine.cycle.spares.placed_requests import placed_requests
 from admission.engine.decision import NODE_FAILURES, Admit, Decision, Evict, Wait
 from admission.engine.ledger.ledger import Ledger
 from admission.engine.model import Admission

@@ -20,9 +20,9 @@ from dataclasses import dataclass, replace
 from enum import Enum, auto
 from typing import Final
 
-from admission.engine.cycle import flavor_spares, spare_hosts
-from admission.engine.cycle.held_capacity import drawing
 from admission.engine.cycle.nomination import Nomination
+from admission.engine.cycle.spares import flavor_spares, spare_hosts
+from admission.engine.cycle.spares.held_capacity import drawing
 from admission.engine.decision import NoPlacement, PlacementResult
 from admission.engine.flavors.assign import FlavorAssignment, Mode, NoPreemption, PreemptionOracle
 from admission.engine.flavors.search import EVERYWHERE, FlavorSearch, QuotaQueries, Scope, Searches

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from functools import partial
 
-from admission.engine.cycle import flavor_spares, spare_hosts
 from admission.engine.cycle.feature import Feature, Why
 from admission.engine.cycle.nomination import Nomination
 from admission.engine.cycle.reservations import places_held
+from admission.engine.cycle.spares import flavor_spares, spare_hosts
 from admission.engine.cycle.together import starts_with_others
 from admission.engine.preemption.projected_quota import reclaimable_beside
 from admission.engine.reasons import Reason

@@ -1,6 +1,6 @@
 """An upper bound of the quota that a workload could have by evicting every workload that it may evict.
 
-projected_quota.py and cycle/head_hints.py call it. If even this bound is below the request, no search of this package can
+projected_quota.py and cycle/heads/head_hints.py call it. If even this bound is below the request, no search of this package can
 succeed, so the workload need not be evaluated (queue/queueing_hints.py). The bound holds at one moment.
 
 Theory: removing usage from a queue never frees more for it than that usage. In its own queue a preemptor may evict what the

@@ -12,7 +12,7 @@ while quota would still be short after evicting every eligible victim:
 
 The bound depends on the priority of the workload, so the hint stores the priority.
 
-cycle/head_hints.py makes hints; cluster_queue.py stores them with the equivalence class.
+cycle/heads/head_hints.py makes hints; cluster_queue.py stores them with the equivalence class.
 """
 
 from __future__ import annotations

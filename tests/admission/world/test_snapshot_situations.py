@@ -14,8 +14,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from admission.engine.cycle import spare_hosts
 from admission.engine.cycle.cycle import CycleReport
+from admission.engine.cycle.spares import spare_hosts
 from admission.engine.decision import Admit, Evict, Preempt, Wait
 from admission.engine.model import (
     ClusterQueue,

@@ -37,7 +37,7 @@ from dataclasses import replace
 from typing import Final
 
 from admission.engine.cycle.feature import CycleContext, CycleParts, Feature, Turn, Why
-from admission.engine.cycle.head_order import Head
+from admission.engine.cycle.heads.head_order import Head
 from admission.engine.cycle.nomination import Nomination
 from admission.engine.cycle.outcomes import Refusal, requested
 from admission.engine.decision import Decision, Preempt

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from admission.engine.cycle.feature import CycleParts, Feature, Turn
-from admission.engine.cycle.head_order import Head
+from admission.engine.cycle.heads.head_order import Head
 from admission.engine.cycle.solve import Unsolved
 from admission.engine.decision import Decision
 from admission.engine.features.elastic.growth import grow, slice_released

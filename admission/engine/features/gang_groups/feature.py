@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from admission.engine.cycle.feature import CycleContext, CycleParts, Feature, Turn
-from admission.engine.cycle.head_order import Head
+from admission.engine.cycle.heads.head_order import Head
 from admission.engine.cycle.together import starts_with_others
 from admission.engine.decision import Decision
 from admission.engine.features.gang_groups.group_decisions import GroupDecisions

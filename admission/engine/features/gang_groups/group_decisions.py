@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from admission.engine.cycle.head_order import Head
+from admission.engine.cycle.heads.head_order import Head
 from admission.engine.cycle.nominate import DEFERRED
 from admission.engine.cycle.outcomes import NOT_READY, Outcomes, requested
 from admission.engine.cycle.reservations import Reservations

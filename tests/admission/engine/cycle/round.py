@@ -5,7 +5,7 @@ The steps (cycle.md 4.2):
 1. *heads*: the foremost workload of each active queue; before them those that hold quota and lost a node (second pass).
 2. *nominate*: each by itself, as if it were alone (admission/engine/cycle/nominate.py); the search over flavors goes on where
    its last one ended.
-3. *order*: classical, or by fair shares (admission/engine/cycle/tournament.py).
+3. *order*: classical, or by fair shares (admission/engine/cycle/heads/tournament.py).
 4. *process*, one by one. What was nominated may no longer hold: victims that an earlier one evicts already, or places that
    it took, are looked for again on the same flavors. Then it is admitted, or evicts others, or waits. Who evicts, or would if
    there were anybody to evict, keeps its room from those behind it until the round ends.
@@ -23,11 +23,11 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from weakref import WeakKeyDictionary, ref
 
+from admission.engine.cycle.heads.tournament import winner
 from admission.engine.cycle.kept_quota import keepable, limited
 from admission.engine.cycle.nominate import DEFERRED, OVERLAP, Nominator
 from admission.engine.cycle.nomination import Nomination
 from admission.engine.cycle.second_pass import second_pass
-from admission.engine.cycle.tournament import winner
 from admission.engine.decision import PREEMPTION_GATED, Admit, Decision, Preempt, Wait
 from admission.engine.flavors.assign import Mode, Preemptions
 from admission.engine.flavors.search import Scope, total_requests

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from admission.engine.cycle import borrowers, head_order
 from admission.engine.cycle.cycle import CycleReport, run_cycle
+from admission.engine.cycle.heads import borrowers, head_order
+from admission.engine.cycle.heads.settled_heads import SettledHeads
+from admission.engine.cycle.heads.tournament import Tournament, winner
 from admission.engine.cycle.nomination import Nomination
-from admission.engine.cycle.settled_heads import SettledHeads
-from admission.engine.cycle.tournament import Tournament, winner
 from admission.engine.decision import Preempt
 from admission.engine.flavors.search import FlavorSearch
 from admission.engine.model import (

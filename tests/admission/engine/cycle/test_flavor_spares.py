@@ -9,8 +9,8 @@ from dataclasses import replace
 import pytest
 
 from admission.engine.cycle.cycle import CycleReport
-from admission.engine.cycle.flavor_spares import usage
 from admission.engine.cycle.second_pass import second_pass
+from admission.engine.cycle.spares.flavor_spares import usage
 from admission.engine.decide import decide
 from admission.engine.decision import Admit
 from admission.engine.ledger.ledger import Ledger

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from admission.engine.cycle.second_pass import moved_pods, second_pass
-from admission.engine.cycle.spare_hosts import held, hold_missing
+from admission.engine.cycle.spares.spare_hosts import held, hold_missing
 from admission.engine.decide import decide
 from admission.engine.decision import Admit, Evict
 from admission.engine.ledger.holds import HoldKind, hold_key

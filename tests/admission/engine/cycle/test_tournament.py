@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from random import Random
 
+from admission.engine.cycle.heads.tournament import Tournament, winner
 from admission.engine.cycle.nomination import Nomination
-from admission.engine.cycle.tournament import Tournament, winner
 from admission.engine.flavors.assign import FlavorAssignment
 from admission.engine.ledger.ledger import Ledger
 from admission.engine.model import Cohort, Quota

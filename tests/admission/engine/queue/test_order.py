@@ -9,7 +9,7 @@ from random import Random
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from admission.engine.cycle.head_order import ClassicalOrder, Head
+from admission.engine.cycle.heads.head_order import ClassicalOrder, Head
 from admission.engine.cycle.nomination import Nomination
 from admission.engine.flavors.assign import FlavorAssignment
 from admission.engine.ledger.ledger import Ledger

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 
 from admission.engine.advance_reservations import confined_to
-from admission.engine.cycle import flavor_spares
+from admission.engine.cycle.spares import flavor_spares
 from admission.engine.flavors.eligible import wants_topology
 from admission.engine.flavors.search import topology_implied
 from admission.engine.ledger.holds import HoldKind

@@ -16,10 +16,10 @@ from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from typing import Protocol
 
-from admission.engine.cycle.borrowers import Borrowers
+from admission.engine.cycle.heads.borrowers import Borrowers
+from admission.engine.cycle.heads.settled_heads import SettledHeads, independent
+from admission.engine.cycle.heads.tournament import Tournament
 from admission.engine.cycle.nomination import Nomination
-from admission.engine.cycle.settled_heads import SettledHeads, independent
-from admission.engine.cycle.tournament import Tournament
 from admission.engine.flavors.assign import FlavorAssignment
 from admission.engine.flavors.search import QuotaQueries, Searches
 from admission.engine.ledger.ledger import Ledger

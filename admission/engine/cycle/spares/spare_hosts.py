@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from admission.engine.cycle.nomination import Nomination
-from admission.engine.cycle.placed_requests import placed_requests
+from admission.engine.cycle.spares.placed_requests import placed_requests
 from admission.engine.ledger.holds import Hold, HoldKind, hold_key
 from admission.engine.ledger.ledger import Ledger
 from admission.engine.model import Admission, Assignment, FlavorResource, PodSetAdmission, Workload
