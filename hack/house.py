@@ -257,8 +257,9 @@ _SOME_WATCHED: Final = {
 
 
 def holds(modules: Sequence[Module]) -> list[str]:
-    """Returns the modules that hold capacity for somebody, by their names."""
-    return [each.path for each in modules if each.name.startswith(_SHELL) and _HOLD.search(each.basename)]
+    """Returns the modules that hold capacity for somebody, by their names. The plate of a package holds nothing."""
+    rooms = [each for each in modules if each.name.startswith(_SHELL) and not each.path.endswith("__init__.py")]
+    return [each.path for each in rooms if _HOLD.search(each.basename)]
 
 
 def status_writers(modules: Sequence[Module]) -> list[str]:

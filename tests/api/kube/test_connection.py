@@ -269,7 +269,7 @@ async def test_nothing_of_the_working_directory_is_run(tmp_path: Path, monkeypat
 @pytest.fixture
 def pod(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The folder of a ServiceAccount, in a pod."""
-    monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "10.96.0.1")
+    monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "127.0.0.1")
     monkeypatch.setenv("KUBERNETES_SERVICE_PORT", "443")
     (tmp_path / "token").write_text("first\n")
     (tmp_path / "ca.crt").write_text(f"# München\n{pems()['ca']}", encoding="utf-8")
@@ -278,7 +278,7 @@ def pod(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_a_pod_reaches_the_server_by_its_service_account(pod: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     endpoint = service_account.endpoint(pod)
-    assert (endpoint.host, endpoint.header(), endpoint.verify) == ("https://10.96.0.1:443", "Bearer first", True)
+    assert (endpoint.host, endpoint.header(), endpoint.verify) == ("https://127.0.0.1:443", "Bearer first", True)
     assert endpoint.tls().cert_store_stats()["x509"] == 1
     monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "fd00::1")
     assert service_account.endpoint(pod).host == "https://[fd00::1]:443"
