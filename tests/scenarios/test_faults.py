@@ -148,7 +148,8 @@ class StormySite(Site):
             async with aiohttp.ClientSession() as session, session.get(self.metrics) as answer:
                 text = await answer.text()
             copies = [float(line.rsplit(" ", 1)[1]) for line in text.splitlines() if line.startswith(gauge)]
-            return bool(copies) and min(copies) >= now
+            begun = [copy for copy in copies if copy]  # pending pods are watched only once one of them is refused
+            return bool(begun) and min(begun) >= now
 
         await eventually(f"the controller sees the {resource.plural}", reached)
 
