@@ -48,7 +48,7 @@ from api.names import HOSTNAME_LABEL, LWS_NAME, PODSET_LABEL, UNSCHEDULABLE, WOR
 from api.pod.pods import PENDING_PODS
 from api.workloads import Workload
 
-_BY_WORKLOAD = "workload"
+_BY_WORKLOAD, _BY_NAMESPACE = "workload", "namespace"
 # kube-scheduler may have tried too early, and many pods of one gang are reported together.
 _SETTLE = 1.0
 # kube-scheduler's message changes with every node; an update for the same pods waits this long.
@@ -206,7 +206,8 @@ class UnboundController:
         *,
         mover: PodMover | None = None,
     ) -> None:
-        self._views, self._ledger, self._pods, self._evictor = views, ledger, pods, evictor
+        self._views, self._ledger, self._evictor = views, ledger, evictor
+        self._pods, self._warnings = pods, warnings
         self._timeout, self._now = timeout, now
         self._namespaces: Counter[str] = Counter()
         self._bound: dict[str, int] = {}  # bound pods of workloads that lack some, at the last look
@@ -217,6 +218,7 @@ class UnboundController:
         pods.add_index(_BY_WORKLOAD, lambda pod: [pod.workload] if pod.workload else [])
         pods.add_handler(self._pod_changed)
         views.workloads.add_handler(self._workload_changed)
+        warnings.add_index(_BY_NAMESPACE, lambda event: [event.metadata.namespace])
         warnings.add_handler(self._warned)
 
     # ---- watch handlers
@@ -245,6 +247,8 @@ class UnboundController:
             self._namespaces[namespace] -= 1
             return
         self._namespaces[namespace] += change.old is None
+        if change.old is None and self._warnings.count(_BY_NAMESPACE, namespace):
+            self._pods.wake()  # the warning came first, as when both lists are new
         if change.old is None and is_true(status.conditions, UNSCHEDULABLE):
             self.reconciler.add_after(change.key, _SETTLE)
         elif (

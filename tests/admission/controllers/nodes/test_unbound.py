@@ -206,6 +206,17 @@ def test_the_first_warning_where_workloads_are_begins_the_watch_of_pending_pods(
     assert server.pods.is_wanted is watched
 
 
+def test_a_warning_before_the_first_workload_begins_the_watch_with_it() -> None:
+    """A new leader may be told of the events before it is told of the Workloads."""
+    server = unwatched()
+    first = server.workloads.objects["ns/wl"]
+    server.workloads.delete_key("ns/wl")
+    server.warn("ns")
+    assert not server.pods.is_wanted
+    server.workloads.upsert(first)
+    assert server.pods.is_wanted
+
+
 def test_a_warning_after_the_last_workload_begins_nothing() -> None:
     server = unwatched()
     server.workloads.delete_key("ns/wl")
