@@ -29,7 +29,7 @@ from admission.controllers.state.condition_table import Writer
 from admission.controllers.state.conditions import is_running
 from admission.controllers.state.evictions import Eviction
 from admission.controllers.watch.cluster_view import Views
-from admission.controllers.watch.projection import ProjectedMeta
+from admission.controllers.watch.projection import ProjectedMeta, ProjectedPod
 from admission.controllers.write.evictor import Evictor
 from admission.controllers.write.outcome import Outcome
 from admission.controllers.write.report_writer import ReportWriter
@@ -215,10 +215,12 @@ class UnboundController:
         self._reported_at: dict[str, tuple[str, float]] = {}
         self._mover = mover
         self.reconciler = Reconciler("pods that no node takes", self._reconcile, workers=1)
+        # The indexes come first: a handler is told of what is there already.
+        warnings.add_index(_BY_NAMESPACE, lambda event: [event.metadata.namespace])
         pods.add_index(_BY_WORKLOAD, lambda pod: [pod.workload] if pod.workload else [])
         pods.add_handler(self._pod_changed)
         views.workloads.add_handler(self._workload_changed)
-        warnings.add_index(_BY_NAMESPACE, lambda event: [event.metadata.namespace])
+        views.pods.add_handler(self._bound_pod_changed)
         warnings.add_handler(self._warned)
 
     # ---- watch handlers
@@ -235,6 +237,13 @@ class UnboundController:
         for key in {before, refused, change.object.workload} - {None}:
             self.reconciler.add_after(key or "", _SETTLE)
 
+    def _bound_pod_changed(self, change: Change[ProjectedPod]) -> None:
+        """Queues a workload that a bound pod has left: what replaces the pod may be refused, too."""
+        before = change.old.bound if change.old is not None else None
+        ended = change.type is ChangeType.DELETED or change.object.bound is None
+        if not self._pods.is_wanted and ended and before is not None and before.workload is not None:
+            self.reconciler.add_after(before.workload, _SOME_LATE)
+
     def _queue(self, key: str) -> str:
         workload = self._views.workloads.objects.get(key)
         admission = workload.status.admission if workload is not None else None
@@ -245,14 +254,15 @@ class UnboundController:
         namespace, status = change.object.metadata.namespace or "", change.object.status
         if change.type is ChangeType.DELETED:
             self._namespaces[namespace] -= 1
-            return
-        self._namespaces[namespace] += change.old is None
-        if change.old is None and self._warnings.count(_BY_NAMESPACE, namespace):
-            self._pods.wake()  # the warning came first, as when both lists are new
+        elif change.old is None:
+            self._namespaces[namespace] += 1
+            if self._warnings.count(_BY_NAMESPACE, namespace):
+                self._pods.wake()  # the warning came first, as when both lists are new
         if change.old is None and is_true(status.conditions, UNSCHEDULABLE):
             self.reconciler.add_after(change.key, _SETTLE)
         elif (
             not self._pods.is_wanted
+            and change.type is not ChangeType.DELETED
             and is_running(status)
             and (change.old is None or not is_running(change.old.status))
         ):

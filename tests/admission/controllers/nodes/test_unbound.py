@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
+from admission.controllers.nodes.pod_mover import PodMover
 from admission.controllers.nodes.unbound import (
     SchedulingWarning,
     UnboundController,
@@ -17,6 +19,7 @@ from admission.controllers.nodes.unbound import (
 from admission.controllers.state.condition_table import Writer
 from admission.controllers.state.evictions import Eviction
 from admission.controllers.watch.cluster_view import Views
+from admission.controllers.watch.projection import PodReader, ProjectedPod
 from admission.controllers.write.evictor import Evictor
 from admission.engine.ledger.ledger import Ledger
 from api.embedded.patch import merge_patch
@@ -64,28 +67,55 @@ class PendingPods(Store[UnboundPod]):
         self.is_wanted = True
 
 
+class MoverOfNothing:
+    """A mover that finds no other place; it is told of workloads whose episode is over."""
+
+    def __init__(self) -> None:
+        self.moving: set[str] = set()
+
+    def is_moving(self, key: str) -> bool:
+        return key in self.moving
+
+    def has_ended_pods(self, _: str) -> bool:
+        return False
+
+    def over(self, key: str) -> None:
+        self.moving.discard(key)
+
+    async def move(self, moved: Workload, _: object) -> float | None:
+        self.moving.add(moved.key)
+        return None
+
+
 class UnboundServer:
     """Stands for the API server, for the copies of it, and for what is told. `bound` pods of the 16 are bound."""
 
     def __init__(self, timeout: float | None = 60.0, **fields: Any) -> None:
         self.workloads: Store[Workload] = Store("workloads")
         self.pods = PendingPods("pods")
+        self.bound_pods: Store[ProjectedPod] = Store("pods", "bound")
         self.warnings: Store[SchedulingWarning] = Store("events")
-        self.allocations, self.bound = self, 0
+        self.allocations, self.bound, self.mover = self, 0, MoverOfNothing()
         self.told: list[str] = []
         self.evicted: list[Eviction] = []
         self.now = NOW + 100
         self.workloads.upsert(workload(admitted=True, count=16, **fields))
+        self.timeout = timeout
+        self.lead()
+
+    def lead(self) -> None:
+        """Builds the controller, as at the begin of each term: objects may be there already."""
         self.controller = UnboundController(
             cast("Kube", self),
-            cast("Views", self),
+            cast("Views", SimpleNamespace(workloads=self.workloads, pods=self.bound_pods)),
             cast("Ledger", self),
             cast("LazyInformer[UnboundPod]", self.pods),
             cast("Informer[SchedulingWarning]", self.warnings),
             cast("Evictor", self),
             cast("EventRecorder", self),
-            timeout,
+            self.timeout,
             lambda: self.now,
+            mover=cast("PodMover", self.mover),
         )
 
     def pods_of(self, _: str) -> range:
@@ -266,3 +296,38 @@ async def test_what_a_former_leader_reported_stays_until_pending_pods_are_listed
     assert server.pods.is_wanted
     assert condition is not None
     assert condition.status == "True"
+
+
+@pytest.mark.asyncio
+async def test_a_workload_that_is_deleted_while_its_pods_are_moved_is_forgotten() -> None:
+    server = UnboundServer()
+    server.pods.upsert(waiting(0))
+    await server.look()
+    assert server.mover.moving == {"ns/wl"}
+    server.workloads.delete_key("ns/wl")
+    assert len(server.controller.reconciler.queue) == 1
+    await server.controller._reconcile("ns/wl")
+    assert server.mover.moving == set()
+
+
+def test_a_new_term_begins_with_what_is_there(caplog: pytest.LogCaptureFixture) -> None:
+    server = unwatched(16)
+    server.warn("ns")
+    server.pods.is_wanted = False
+    server.lead()
+    assert server.pods.is_wanted
+    assert caplog.text == ""
+
+
+@pytest.mark.asyncio
+async def test_a_workload_that_a_bound_pod_left_is_looked_at_again() -> None:
+    server = unwatched(16)
+    reader = PodReader()
+    identity = {"name": "wl-00", "namespace": "ns", "uid": "u0", "resourceVersion": "1"}
+    meta = {**identity, "annotations": {WORKLOAD_ANNOTATION: "wl"}}
+    pod = reader(json.dumps({"metadata": meta, "spec": {"nodeName": "n1"}}).encode())
+    server.bound_pods.upsert(pod)
+    queue = server.controller.reconciler.queue
+    queue.drop_plan("ns/wl")
+    server.bound_pods.delete(pod)
+    assert queue.planned == 1
