@@ -2,11 +2,27 @@
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Callable
+from typing import Final, TypeVar
+from weakref import ref
 
 from prometheus_client import Counter, Gauge, Histogram
 
 from api.kube.owned_series import owned
+
+_Owner = TypeVar("_Owner")
+
+
+def asked(gauge: Gauge, owner: _Owner, value: Callable[[_Owner], float]) -> None:
+    """Makes the gauge ask its owner at a scrape, since events come far more often. It does not keep the owner alive."""
+    reference = ref(owner)
+
+    def now() -> float:
+        living = reference()
+        return 0.0 if living is None else value(living)
+
+    gauge.set_function(now)
+
 
 REQUESTS: Final = Counter(
     "stowage_api_requests_total",

@@ -92,9 +92,8 @@ class Informer(Generic[T]):
         self._has_bookmarks = resource not in _WITHOUT_BOOKMARKS
         self._heard_at = 0.0
         self._last_version = ""  # as `_version`, but never forgotten
-        # Asked for at a scrape: an event comes far more often.
-        metrics.INFORMER_HEARD.labels(resource.plural, selection).set_function(lambda: self._heard_at)
-        metrics.INFORMER_VERSION.labels(resource.plural, selection).set_function(self._progress)
+        metrics.asked(metrics.INFORMER_HEARD.labels(resource.plural, selection), self, Informer._heard)
+        metrics.asked(metrics.INFORMER_VERSION.labels(resource.plural, selection), self, Informer._progress)
         # From 0: where a series begins with its first event, Prometheus sees no increase.
         metrics.INFORMER_UNDECODABLE.labels(resource.plural)
         self._backoff = Backoff(self._settings.backoff_base, self._settings.backoff_max)
@@ -366,6 +365,9 @@ class Informer(Generic[T]):
         self._heard_at = time.time()
         if version:
             self._version = self._last_version = version
+
+    def _heard(self) -> float:
+        return self._heard_at
 
     def _progress(self) -> float:
         return int(self._last_version) if self._last_version.isdigit() else 0

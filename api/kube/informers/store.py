@@ -81,8 +81,7 @@ class Store(Generic[T]):
         self._handlers: list[Handler[T]] = []
         self._indexes: dict[str, Index[T]] = {}
         self._seen = {kind: metrics.INFORMER_EVENTS.labels(label, kind.value) for kind in ChangeType}
-        # Asked for at a scrape: an event comes far more often.
-        metrics.INFORMER_OBJECTS.labels(label, selection).set_function(self._objects.__len__)
+        metrics.asked(metrics.INFORMER_OBJECTS.labels(label, selection), self, lambda store: len(store.objects))
 
     @property
     def objects(self) -> Mapping[str, T]:
