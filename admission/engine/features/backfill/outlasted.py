@@ -1,4 +1,4 @@
-"""Workloads that outlasted the guess by which they overtook a head: who has to leave for it, and when.
+"""Chooses the workloads that are evicted for a head because they ran longer than their learned run time, and when.
 
 Each may be evicted from `Workload.yields` on. For a head with a reserved start it leaves when its pods need the rest of the
 time to end; a head without one, or whose time has come, may have its place at once.
