@@ -5,12 +5,13 @@ A hook that a feature does not implement does nothing.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol
 
 from admission.controllers.watch.cluster_view import Views
 from admission.controllers.watch.cycle_due import CycleDue
+from admission.controllers.watch.view_feature import first_answer
 from admission.engine.ledger.ledger import Ledger
 from admission.engine.queue.queues import PendingQueues
 from admission.integrations.pods.pod import QueuedPod
@@ -20,8 +21,6 @@ from api.kube.events import EventRecorder
 from api.kube.informers.informer import Informer
 from api.sakkara import DescribedGroup
 from api.workloads import Workload
-
-T = TypeVar("T")
 
 Run = tuple[str, Callable[[], Awaitable[None]]]
 """A task's name, and the function that it runs until cancelled."""
@@ -91,21 +90,17 @@ class ControllerFeatures:
     @property
     def descriptions(self) -> Descriptions | None:
         """The descriptions of the first feature that has any."""
-        return _first(each.descriptions for each in self.all)
+        return first_answer(each.descriptions for each in self.all)
 
     def guess(self, workload: Workload) -> float | None:
         """Returns the first answer of a feature."""
-        return _first(each.guess(workload) for each in self.all)
+        return first_answer(each.guess(workload) for each in self.all)
 
     def latest_start(self, key: str) -> float | None:
         """Returns the first answer of a feature."""
-        return _first(each.latest_start(key) for each in self.all)
+        return first_answer(each.latest_start(key) for each in self.all)
 
     def decided(self, keys: Collection[str], seconds: float) -> None:
         """Tells every feature."""
         for each in self.all:
             each.decided(keys, seconds)
-
-
-def _first(answers: Iterable[T | None]) -> T | None:
-    return next((answer for answer in answers if answer is not None), None)

@@ -98,7 +98,7 @@ class ViewFeatures:
 
     def refusal(self, workload: Workload) -> Refusal | None:
         """Returns the first answer of a feature."""
-        return _first(each.refusal(workload) for each in self._features)
+        return first_answer(each.refusal(workload) for each in self._features)
 
     def refuses_start(self, workload: Workload) -> bool:
         """Reports whether a feature says so."""
@@ -106,7 +106,7 @@ class ViewFeatures:
 
     def claim_problem(self, key: str) -> str | None:
         """Returns the first answer of a feature."""
-        return _first(each.claim_problem(key) for each in self._features)
+        return first_answer(each.claim_problem(key) for each in self._features)
 
     def converted(self, workload: Workload, converted: model.Workload) -> model.Workload:
         """Returns the Workload with what all features say that it needs."""
@@ -147,7 +147,8 @@ class ViewFeatures:
             each.on_trees(fn)
 
 
-def _first(answers: Iterable[T | None]) -> T | None:
+def first_answer(answers: Iterable[T | None]) -> T | None:
+    """Returns the first answer that is not None, or None."""
     return next((answer for answer in answers if answer is not None), None)
 
 
