@@ -25,6 +25,8 @@ from api.kube.endpoint import Endpoint, TokenFile, pem, pem_text
 from api.text.manifests import parsed
 
 _PLUGINS: Final = ("exec", "auth-provider")
+_ANSWERS_WITHIN = 300.0
+"""Seconds for a plugin's answer: a person may have to sign in with a browser meanwhile."""
 _PROGRAM: Final = Path(__file__).with_name("credential_plugin.py")
 
 Fields = Mapping[str, Any]
@@ -129,7 +131,12 @@ async def _by_plugin(path: Path, context: str | None) -> Endpoint:
         stdout=asyncio.subprocess.PIPE,
     )
     try:
-        answer, _ = await child.communicate()
+        async with asyncio.timeout(_ANSWERS_WITHIN):
+            answer, _ = await child.communicate()
+    except TimeoutError:
+        raise _invalid(
+            path, "user", context, f"its credentials could not be read: no answer within {_ANSWERS_WITHIN:g} s"
+        ) from None
     finally:
         if child.returncode is None:
             with suppress(ProcessLookupError):

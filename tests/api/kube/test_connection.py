@@ -236,6 +236,13 @@ async def test_the_certificate_of_a_plugin_is_used(tmp_path: Path) -> None:
     endpoint.tls()
 
 
+async def test_a_plugin_that_never_answers_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kubeconfig, "_ANSWERS_WITHIN", 0.5)
+    path = written(tmp_path, user=plugin(tmp_path, "__import__('time').sleep(60)"))
+    with pytest.raises(InvalidObject, match=r"no answer within 0\.5 s"):
+        await kubeconfig.endpoint(path)
+
+
 async def test_what_a_plugin_complains_about_is_told(tmp_path: Path) -> None:
     path = written(tmp_path, user=plugin(tmp_path, 'exit("log in first")'))
     with pytest.raises(InvalidObject, match=r"credentials could not be read: .*log in first"):
