@@ -209,7 +209,7 @@ class UnboundController:
         self._views, self._ledger, self._evictor = views, ledger, evictor
         self._pods, self._warnings = pods, warnings
         self._timeout, self._now = timeout, now
-        self._namespaces: Counter[str] = Counter()
+        self._namespaces: Counter[str] = Counter()  # the number of Workloads by namespace
         self._bound: dict[str, int] = {}  # bound pods of workloads that lack some, at the last look
         self._reports = ReportWriter(kube, Writer.UNBOUND_PODS, recorder, views.workloads.observe)
         self._reported_at: dict[str, tuple[str, float]] = {}
@@ -254,6 +254,8 @@ class UnboundController:
         namespace, status = change.object.metadata.namespace or "", change.object.status
         if change.type is ChangeType.DELETED:
             self._namespaces[namespace] -= 1
+            if not self._namespaces[namespace]:
+                del self._namespaces[namespace]
         elif change.old is None:
             self._namespaces[namespace] += 1
             if self._warnings.count(_BY_NAMESPACE, namespace):
