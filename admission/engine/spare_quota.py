@@ -71,14 +71,14 @@ def within_quota(
 
     `empty`: `result` is a placement on nodes without workloads.
     """
-    if not result.fits or not any(request.spare_hosts for request in requests):
+    if not result.fits or not any(request.asks_beside for request in requests):
         return result
-    spared = [request.pod_set.name for request in requests if request.spare_hosts]
+    spared = [request.pod_set.name for request in requests if request.asks_beside]
     for _ in range(_TRIES):
         if ledger.quota.fits(workload.cluster_queue, with_spares(workload, assignment, result.assignments)):
             return result
         fullest = max(domain.count for name in spared for domain in result.assignments[name].domains)
-        limited = [replace(one, most_per_host=fullest - 1) if one.spare_hosts else one for one in requests]
+        limited = [replace(one, most_per_host=fullest - 1) if one.asks_beside else one for one in requests]
         if fullest == 1 or not (result := ledger.placement.place(limited, simulate_empty=empty)).fits:
             break
     return PlacementResult({}, dict.fromkeys(spared, NoPlacement(shortage(workload), quota=True)))

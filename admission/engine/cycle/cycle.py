@@ -49,7 +49,7 @@ from admission.engine.queue.queueing_hints import NOTHING_HELPS, USAGE_MAY_HELP,
 from admission.engine.queue.queues import PendingQueues
 from admission.engine.reasons import Reason
 from admission.engine.requests import placement_requests, relaxes
-from admission.engine.spare_quota import requested_hosts, shortage, within_quota
+from admission.engine.spare_quota import shortage, within_quota
 
 
 @dataclass(frozen=True, slots=True)
@@ -304,8 +304,8 @@ class _Cycle:
             keep = self._flavors_to_keep(head, queue, assignment)
             return self._outcomes.wait(head, queue, assignment.reason, assignment.message(), hint=hint, keep=keep)
         known, beyond = None, False
-        spares = requested_hosts(workload) > 0  # no hint counts their quota
-        if queue.preemption.evicts and not head.refused and not spares:
+        beside = workload.asks_beside  # no hint counts its quota
+        if queue.preemption.evicts and not head.refused and not beside:
             known, beyond = self._hints.beside_reservations(workload, queue, assignment)
         found = self._nominator.at_once(workload, queue, known) if known is not None else None
         if found is None:
@@ -322,7 +322,7 @@ class _Cycle:
             return self._outcomes.wait(head, queue, reason, reported.message(), hint=hint, keep=keep)
         if self._order.goes_back(head, found.assignment.level):
             return None
-        needs = None if head.refused or fewer or spares else self._hints.hint_before_victims_leave(queue, assignment)
+        needs = None if head.refused or fewer or beside else self._hints.hint_before_victims_leave(queue, assignment)
         if found.victims:
             return self._preempt(head, queue, found, needs)
         if self._reservations.must_wait(found):
@@ -338,7 +338,7 @@ class _Cycle:
             return False
         flavors = (self._ledger.flavors.get(name) for name in queue.flavors)
         fixed = len(workload.pod_sets) == 1 and not (spare_pods(workload) or relaxes(workload) or workload.replaces)
-        bound = bool(self._reservations) or bool(workload.reservation) or requested_hosts(workload) > 0
+        bound = bool(self._reservations) or bool(workload.reservation) or workload.asks_beside
         return fixed and not bound and not any(flavor is None or flavor.reservations for flavor in flavors)
 
     def _defer(

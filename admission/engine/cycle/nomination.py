@@ -7,7 +7,8 @@ from dataclasses import dataclass, field, replace
 
 from admission.engine.decision import Overtaking, Victim
 from admission.engine.flavors.assign import FlavorAssignment, Mode
-from admission.engine.model import Admission, Assignment, ClusterQueue, PodSetAdmission, Workload
+from admission.engine.model import Admission, Assignment, ClusterQueue, FlavorResource, PodSetAdmission, Workload
+from admission.engine.spare_quota import with_spares
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +46,10 @@ class Nomination:
         runs = self.workload.time_limit is not None and not queue.checks
         workload = replace(self.workload, admitted=now) if runs else self.workload
         return workload if self.overtaking is None else replace(workload, yields=self.overtaking.until)
+
+    def quota(self) -> dict[FlavorResource, int]:
+        """Returns the quota that the pods use, with what is held beside them at these places."""
+        return with_spares(self.workload, self.assignment, self.places)
 
     def admission(self) -> Admission:
         """Returns the admission in the form that the ledger charges."""

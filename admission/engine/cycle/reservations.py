@@ -30,7 +30,6 @@ from admission.engine.queue.pending import CapacityReservation
 from admission.engine.queue.positions import Order
 from admission.engine.queue.queueing_hints import QueueingHint
 from admission.engine.queue.queues import PendingQueues
-from admission.engine.spare_quota import requested_hosts, with_spares
 
 _SPARE_HOSTS: Final = "reserved spare hosts"
 
@@ -221,7 +220,7 @@ class Reservations:
 
     def _spares(self, *nominations: Nomination) -> tuple[tuple[str, Admission], ...]:
         """Returns the spare hosts that these workloads get together when all victims have left, by workload."""
-        if not any(requested_hosts(each.workload) for each in nominations):
+        if not any(each.workload.asks_beside for each in nominations):
             return ()
         spares: list[tuple[str, Admission]] = []
         with self.afterwards(nominations[0].workload.cluster_queue):
@@ -313,8 +312,7 @@ class Reservations:
         """Reports whether a nomination that fits afterwards does not fit now, because victims have not left yet."""
         if not self:
             return False
-        usage = with_spares(nomination.workload, nomination.assignment, nomination.places)
-        if not self._ledger.quota.fits(nomination.workload.cluster_queue, usage):
+        if not self._ledger.quota.fits(nomination.workload.cluster_queue, nomination.quota()):
             return True
         if not self._ledger.placement.fits(nomination.workload, nomination.admission()):
             return True

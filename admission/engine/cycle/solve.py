@@ -21,7 +21,7 @@ from enum import Enum, auto
 from typing import Final
 
 from admission.engine.cycle.nomination import Nomination
-from admission.engine.cycle.spares import flavor_spares, spare_hosts
+from admission.engine.cycle.spares import flavor_spares
 from admission.engine.cycle.spares.held_capacity import drawing
 from admission.engine.decision import NoPlacement, PlacementResult
 from admission.engine.flavors.assign import FlavorAssignment, Mode, NoPreemption, PreemptionOracle
@@ -30,7 +30,7 @@ from admission.engine.ledger.ledger import Ledger
 from admission.engine.model import Assignment, ClusterQueue, PlacementRequest, Workload
 from admission.engine.reasons import Reason
 from admission.engine.requests import placement_requests
-from admission.engine.spare_quota import requested_hosts, within_quota
+from admission.engine.spare_quota import shortage, within_quota
 
 Refused = dict[tuple[str, str], str]
 """Flavors that a pod set cannot use: (pod set, flavor), with the reason."""
@@ -129,18 +129,31 @@ def _solve(
             nominations = tuple(Nomination(member, got, places.get(member.key, {})) for member, _, got in searched)
             if len(nominations) == 1:
                 nominations = (_within_quota(ledger, nominations[0], searched[0][1], now, empty=nodes is Nodes.EMPTY),)
-            if (shortage := spare_hosts.quota_shortage(ledger, nominations)) is not None:
-                return Unsolved(shortage[0], Reason.WAITING_FOR_QUOTA, shortage[1])
+            if (short := quota_shortage(ledger, nominations)) is not None:
+                return Unsolved(short[0], Reason.WAITING_FOR_QUOTA, short[1])
             return nominations
         for key, flavors in more.items():
             refused[key].update(flavors)
 
 
+def quota_shortage(ledger: Ledger, nominations: Sequence[Nomination]) -> tuple[str, str] | None:
+    """Returns the key of the first nomination that exceeds the quota with what it holds beside, and why; None if all fit."""
+    if not any(each.workload.asks_beside for each in nominations):
+        return None
+    with ledger.trial():
+        for each in nominations:
+            usage, queue = each.quota(), each.workload.cluster_queue
+            if not ledger.quota.fits(queue, usage):
+                return each.workload.key, shortage(each.workload)
+            ledger.quota.add(queue, usage)
+    return None
+
+
 def _within_quota(
     ledger: Ledger, nomination: Nomination, queue: ClusterQueue, now: float, *, empty: bool
 ) -> Nomination:
-    """Returns the nomination with other places if these leave too little quota for its spare hosts, and there are some."""
-    if not requested_hosts(nomination.workload) or not nomination.places:
+    """Returns the nomination with other places if these leave too little quota for what it holds beside, and there are some."""
+    if not nomination.workload.asks_beside or not nomination.places:
         return nomination
     requests = placement_requests(nomination.workload, queue, nomination.assignment, ledger.flavors, now)
     result = within_quota(

@@ -7,6 +7,7 @@ from functools import partial
 from admission.engine.cycle.feature import Feature, Why
 from admission.engine.cycle.nomination import Nomination
 from admission.engine.cycle.reservations import places_held
+from admission.engine.cycle.solve import quota_shortage
 from admission.engine.cycle.spares import flavor_spares, spare_hosts
 from admission.engine.cycle.together import starts_with_others
 from admission.engine.preemption.projected_quota import reclaimable_beside
@@ -34,7 +35,7 @@ class Spares(Feature):
         """Returns that there is too little quota for the spare hosts of a head that starts now, not with a group."""
         if nomination.victims or starts_with_others(nomination.workload):
             return nomination
-        shortage = spare_hosts.quota_shortage(self.ledger, (nomination,))
+        shortage = quota_shortage(self.ledger, (nomination,))
         return nomination if shortage is None else (Reason.WAITING_FOR_QUOTA, shortage[1])
 
     def starts(self, nomination: Nomination) -> tuple[Reason, str] | None:

@@ -332,7 +332,7 @@ class Ledger:
         self.journal.put(self.admissions, workload.key, admission)
         if self.reserved.tracked:
             self.reserved.charged(workload.key, admission)
-        if any(pod_set.topology is not None and pod_set.topology.spare_hosts for pod_set in workload.pod_sets):
+        if workload.asks_beside:
             self.journal.put(self.spare_host_owners, workload.key, 0)
 
     def charge_instead(self, old: str, workload: Workload, admission: Admission) -> None:

@@ -46,7 +46,7 @@ class PlacementRequest:
 
     `previous` is its present assignment: of the older slice (to place) or of this workload (to replace a node). `profile` is
     the workload's or its queue's own, or None for that of the options. `facts` is what terms of other pods see of its pods.
-    `most_per_host` limits its pods on each host, for the sake of its spare hosts; 0 for no limit.
+    `most_per_host` limits its pods on each host, so that less is held beside them; 0 for no limit.
     """
 
     pod_set: PodSet
@@ -59,6 +59,6 @@ class PlacementRequest:
     most_per_host: int = 0
 
     @property
-    def spare_hosts(self) -> int:
-        """The number of hosts to hold in addition to the pods' hosts."""
-        return 0 if self.pod_set.topology is None else self.pod_set.topology.spare_hosts
+    def asks_beside(self) -> bool:
+        """Whether capacity beside its pods is to be held."""
+        return self.pod_set.topology is not None and self.pod_set.topology.asks_beside

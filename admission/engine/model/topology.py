@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from admission.engine.model.level_rule import LevelConstraint
@@ -53,6 +53,15 @@ class TopologyRequest:
     relax_after: int | None = None
     near: tuple[str, ...] | None = None
     spare_hosts: int = 0
+
+    @property
+    def asks_beside(self) -> bool:
+        """Whether capacity beside the pods is to be held."""
+        return self.spare_hosts > 0
+
+    def following(self, near: tuple[str, ...] | None) -> TopologyRequest:
+        """Returns the request of pods that follow others to the domain of a node: what is held beside those is enough."""
+        return replace(self, near=near, spare_hosts=0)
 
 
 @dataclass(frozen=True, slots=True)

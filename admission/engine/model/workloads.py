@@ -150,6 +150,11 @@ class Workload:
         """The workload's namespace."""
         return self.key.partition("/")[0]
 
+    @property
+    def asks_beside(self) -> bool:
+        """Whether capacity beside its pods is to be held."""
+        return any(pod_set.topology is not None and pod_set.topology.asks_beside for pod_set in self.pod_sets)
+
     def facts_of(self, pod_set: PodSet) -> PodFacts:
         """Returns what terms of other pods see of a pod of this pod set."""
         if pod_set.facts is not None:

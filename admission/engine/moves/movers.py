@@ -151,7 +151,7 @@ def mover_of(
     requests = tuple(replace(one, previous=None) for one in placed_requests(ledger, workload, admission))
     if len(requests) < len(admission.pod_sets) or not requests:
         return "not placed by topology"
-    if any(request.spare_hosts for request in requests):
+    if any(request.asks_beside for request in requests):
         return "holds spare hosts"
     if bound and not _all_bound(ledger, key):
         return "its pods do not all run"

@@ -199,13 +199,13 @@ class TrialRemoval:
             return True
         result = self._ledger.placement.place(self._requests)
         if result.fits and self._context.assignment is not None:
-            result = self._beside_spares(self._context.assignment, result)
+            result = self._with_quota(self._context.assignment, result)
         if result.fits:
             self._placement_check = self._ledger.placement.check(self._requests, result.assignments)
         return result.fits
 
-    def _beside_spares(self, assignment: FlavorAssignment, result: PlacementResult) -> PlacementResult:
-        """Returns the placement if there is quota for its spare hosts too, else another one or the failure."""
+    def _with_quota(self, assignment: FlavorAssignment, result: PlacementResult) -> PlacementResult:
+        """Returns the placement if there is quota for what it holds beside the pods, else another one or the failure."""
         assumed = self._assumed
         if assumed:
             self.assume(False)
@@ -422,6 +422,6 @@ def _beyond(node: QuotaNode, fr: FlavorResource, amount: int) -> int:
 
 def _quick(requests: Sequence[PlacementRequest]) -> list[PlacementRequest]:
     """Returns the requests for a yes-or-no answer: a single pod set fits if and only if it fits by Kueue's rules."""
-    if len(requests) > 1 or any(request.spare_hosts for request in requests):
+    if len(requests) > 1 or any(request.asks_beside for request in requests):
         return list(requests)
     return [replace(request, profile=Profile.COMPATIBLE) for request in requests]

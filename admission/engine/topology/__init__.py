@@ -11,7 +11,7 @@ oversized         pods that are larger than every host
 compatible/       Kueue's algorithm
 exact/            the exact algorithms: one gang, several pod sets together, placement constraints
 evenness          gangs with topology spread
-spares            spare hosts of a pod set
+spares            hosts that a pod set asks to be kept free
 
 Trees and what is used on them:
 

@@ -174,20 +174,6 @@ def no_replacement(nodes: Collection[str]) -> str:
     return f"cannot find replacement assignment for unhealthy {which}"
 
 
-def no_spare_level(pod_set: str) -> str:
-    """Returns the message of spare hosts in a topology without hosts."""
-    return f"spare hosts of pod set {pod_set}: the lowest level of the topology is no host"
-
-
-def too_few_spares(pod_set: str, free: int, requested: int, pods: int, required: str | None) -> str:
-    """Returns the message of too few spare hosts, each for so many pods, in a domain of the `required` level."""
-    where = f"in their {required}" if required is not None else "on the nodes of their flavor"
-    return (
-        f"beside the pods of pod set {pod_set} there are {free} of {requested} spare host(s), "
-        f"each with room for {pods} pod(s), {where}"
-    )
-
-
 def quoted(text: str) -> str:
     """Returns the text in double quotes, as messages write names."""
     escaped = text.replace("\\", "\\\\").replace('"', '\\"')

@@ -17,7 +17,6 @@ from admission.engine.topology import messages, spares
 from admission.engine.topology.assignments import pins
 from admission.engine.topology.constraints import Group, groups_of
 from admission.engine.topology.exact.joint import joint
-from admission.engine.topology.exact.joint.colocated import Placed
 from admission.engine.topology.place_group import GroupPlacer
 
 
@@ -37,12 +36,12 @@ class Placer:
         if (refused := self._refused(requests, simulate_empty)) is not None:
             return refused
         result = self._pods(requests, simulate_empty)
-        if any(request.spare_hosts and request.previous is None for request in requests) and result.fits:
-            return self._beside_spares(requests, result, simulate_empty)
-        return result
+        return spares.beside(
+            self._steps, requests, result, simulate_empty, lambda some: self._pods(some, simulate_empty)
+        )
 
     def _pods(self, requests: Sequence[PlacementRequest], simulate_empty: bool) -> PlacementResult:
-        """Returns the placement of the pods, whatever spare hosts it leaves."""
+        """Returns the placement of the pods, whatever it leaves beside them."""
         first, *others = _by_flavor(requests)
         result = self._together(first, simulate_empty)
         if others:
@@ -78,29 +77,6 @@ class Placer:
                 text = messages.uneven(key, several=True)
                 return PlacementResult({}, {member.pod_set.name: NoPlacement(text) for member in members})
         return None
-
-    def _beside_spares(
-        self, requests: Sequence[PlacementRequest], result: PlacementResult, simulate_empty: bool
-    ) -> PlacementResult:
-        """Returns `result` if it leaves capacity for the spare hosts, else another placement that does, else the failure."""
-        placed = [(request, result.assignments[request.pod_set.name]) for request in requests]
-        shortage = self.spare_hosts(placed, assumed=False, simulate_empty=simulate_empty).shortage
-        if shortage is None:
-            return result
-        other = spares.chosen_first(
-            self._steps, requests, simulate_empty, lambda some: self._pods(some, simulate_empty)
-        )
-        if other is not None:
-            return other
-        names = [request.pod_set.name for request in requests if request.spare_hosts]
-        return PlacementResult({}, dict.fromkeys(names, shortage))
-
-    def spare_hosts(self, placed: Placed, *, assumed: bool, simulate_empty: bool = False) -> spares.SpareHosts:
-        """Returns the spare hosts that can be held for these pods. `assumed`: the pods are charged already."""
-        with self._steps.journal.trial():
-            if not assumed:
-                self._steps.assume(placed)
-            return spares.find(self._steps, placed, simulate_empty)
 
     def _refused(self, requests: Sequence[PlacementRequest], simulate_empty: bool) -> PlacementResult | None:
         """Returns the failure of requests with terms that cannot be counted yet, or not for several pod sets; else None."""

@@ -117,7 +117,7 @@ class Replacer:
             around = [rests[name] for name in _other_members(request, requests) if name in rests]
             near = _narrowed(tree, resolved, known, around).within or resolved.within
             if (topology := request.pod_set.topology) is not None:
-                changed = replace(topology, near=near if resolved.required else None, spare_hosts=0)
+                changed = topology.following(near if resolved.required else None)
                 part = replace(part, pod_set=replace(request.pod_set, topology=changed))
             joint.append(part)
         result = self._place(joint)

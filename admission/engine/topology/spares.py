@@ -3,7 +3,7 @@
 A spare host runs none of the workload's pods, is in the domain that the pod set requires, and has capacity for as many of
 the pod set's pods as its fullest host runs. If the places that were found leave no spare hosts, the hosts are chosen first:
 for a domain and a number n of pods, hosts with capacity for n pods are left out, and the pods are placed on the others, at
-most n on each (`chosen_first`). Called by place.py, and by queries.py for running workloads.
+most n on each (`chosen_first`). Called by place.py, and by the feature for running workloads.
 
 Theory: hosts with capacity for n pods hold n each then, so it does not matter for the number of pods which of them are spare,
 and only capacities of hosts need to be tried for n: between two of them the hosts hold no less for a larger n.
@@ -20,7 +20,6 @@ import numpy as np
 
 from admission.engine.decision import NoPlacement, PlacementResult
 from admission.engine.model import Assignment, DomainCount, PlacementRequest
-from admission.engine.topology import messages
 from admission.engine.topology.assignments.assignment_parts import home, stale
 from admission.engine.topology.assignments.on_hosts import on_hosts
 from admission.engine.topology.constraints import Group
@@ -52,10 +51,42 @@ class SpareHosts:
     shortage: NoPlacement | None = None
 
 
+def number(request: PlacementRequest) -> int:
+    """Returns how many spare hosts the pod set requests."""
+    return 0 if request.pod_set.topology is None else request.pod_set.topology.spare_hosts
+
+
+def beside(
+    steps: GroupPlacer,
+    requests: Sequence[PlacementRequest],
+    result: PlacementResult,
+    simulate_empty: bool,
+    place: Place,
+) -> PlacementResult:
+    """Returns `result` if it leaves capacity for the spare hosts, else what `place` finds beside some, else the failure."""
+    if not (result.fits and any(request.asks_beside and request.previous is None for request in requests)):
+        return result
+    placed = [(request, result.assignments[request.pod_set.name]) for request in requests]
+    with steps.journal.trial():
+        steps.assume(placed)
+        shortage = find(steps, placed, simulate_empty).shortage
+    if shortage is None:
+        return result
+    names = [request.pod_set.name for request in requests if request.asks_beside]
+    return chosen_first(steps, requests, simulate_empty, place) or PlacementResult({}, dict.fromkeys(names, shortage))
+
+
+def present(steps: GroupPlacer, requests: Sequence[PlacementRequest]) -> SpareHosts:
+    """Returns the hosts that can be held free beside the charged pods of `previous`."""
+    placed = [(request, request.previous) for request in requests if request.previous is not None]
+    with steps.journal.trial():
+        return find(steps, placed, simulate_empty=False)
+
+
 def find(steps: GroupPlacer, placed: Placed, simulate_empty: bool) -> SpareHosts:
     """Returns the spare hosts for pods that are charged already: as many as requested, or as many as there are."""
     used = {domain.values[-1] for _, assignment in placed for domain in assignment.domains}
-    asking = [(request, assignment) for request, assignment in placed if request.spare_hosts]
+    asking = [(request, assignment) for request, assignment in placed if request.asks_beside]
     usable: list[list[DomainCount]] = []
     shortage: NoPlacement | None = None
     for request, assignment in asking:
@@ -63,11 +94,11 @@ def find(steps: GroupPlacer, placed: Placed, simulate_empty: bool) -> SpareHosts
         if isinstance(hosts, NoPlacement):
             shortage, hosts = shortage or hosts, []
         usable.append(hosts)
-    shares = _shared([[host.values[-1] for host in hosts] for hosts in usable], [r.spare_hosts for r, _ in asking])
+    shares = _shared([[host.values[-1] for host in hosts] for hosts in usable], [number(r) for r, _ in asking])
     held: dict[str, Assignment] = {}
     for (request, assignment), hosts, names in zip(asking, usable, shares, strict=True):
         own = Assignment(assignment.levels, tuple(host for host in hosts if host.values[-1] in names))
-        if len(own.domains) < request.spare_hosts:
+        if len(own.domains) < number(request):
             shortage = shortage or _too_few(request, own, assignment)
         if own.domains:
             held[request.pod_set.name] = own
@@ -142,13 +173,13 @@ def chosen_first(
 
 def _trials(steps: GroupPlacer, requests: Sequence[PlacementRequest], simulate_empty: bool) -> Iterator[_Tried]:
     """Yields what is tried: an option for each pod set, and hosts of its option, the tightest first."""
-    asking = [request for request in requests if request.spare_hosts]
+    asking = [request for request in requests if request.asks_beside]
     options = [list(islice(_options(steps, request, simulate_empty), _TRIES)) for request in asking]
     simple = len(requests) == 1 and _is_simple(requests[0])
     orders = product(*(range(len(each)) for each in options))
     for at in orders if len(options) == 1 else sorted(islice(orders, _PAIRS), key=sum):
         chosen = [options[index][option] for index, option in enumerate(at)]
-        for hosts in _apart(chosen, [request.spare_hosts for request in asking], 1 if simple else _PAIRS):
+        for hosts in _apart(chosen, [number(request) for request in asking], 1 if simple else _PAIRS):
             yield {
                 request.pod_set.name: (option, own) for request, option, own in zip(asking, chosen, hosts, strict=True)
             }
@@ -222,7 +253,7 @@ def _options(steps: GroupPlacer, request: PlacementRequest, simulate_empty: bool
     level = tree.levels[resolved.level] if resolved.required else None
     domains = domains_of(tree, resolved.level) if resolved.required else np.zeros(len(pods), dtype=np.int64)
     total = np.bincount(domains, weights=pods, minlength=1 if level is None else level.size).astype(np.int64)
-    need, spare = resolved.need * resolved.slice_size, request.spare_hosts
+    need, spare = resolved.need * resolved.slice_size, number(request)
     large = np.flatnonzero(total > need)
     order = large if level is None else large[np.lexsort((level.label[large], total[large]))]
     for domain in order.tolist():
@@ -249,7 +280,9 @@ def _usable(
     if isinstance(tree, NoPlacement):
         return tree
     if not tree.shape.by_host:
-        return NoPlacement(messages.no_spare_level(request.pod_set.name))
+        return NoPlacement(
+            f"spare hosts of pod set {request.pod_set.name}: the lowest level of the topology is no host"
+        )
     resolved = steps.resolve(tree, group)
     if isinstance(resolved, NoPlacement):
         return resolved
@@ -274,8 +307,12 @@ def _tightest(good: Bools, pods: Ints, label: Ints) -> list[int]:
 
 
 def _too_few(request: PlacementRequest, spare_hosts: Assignment, assignment: Assignment) -> NoPlacement:
-    wanted, each = request.spare_hosts, max(domain.count for domain in assignment.domains)
-    topology = request.pod_set.topology
+    wanted, each = number(request), max(domain.count for domain in assignment.domains)
+    topology, free = request.pod_set.topology, len(spare_hosts.domains)
     required = topology.required if topology is not None else None
-    free = len(spare_hosts.domains)
-    return NoPlacement(messages.too_few_spares(request.pod_set.name, free, wanted, each, required), free, wanted)
+    where = f"in their {required}" if required is not None else "on the nodes of their flavor"
+    text = (
+        f"beside the pods of pod set {request.pod_set.name} there are {free} of {wanted} spare host(s), "
+        f"each with room for {each} pod(s), {where}"
+    )
+    return NoPlacement(text, free, wanted)

@@ -17,7 +17,8 @@ from admission.engine.cycle.spares.placed_requests import placed_requests
 from admission.engine.ledger.holds import Hold, HoldKind, hold_key
 from admission.engine.ledger.ledger import Ledger
 from admission.engine.model import Admission, Assignment, FlavorResource, PodSetAdmission, Workload
-from admission.engine.spare_quota import requested_hosts, shortage, with_spares
+from admission.engine.spare_quota import requested_hosts
+from admission.engine.topology import spares
 from admission.engine.topology.assignments.on_hosts import on_hosts
 
 _MOST: Final = 100
@@ -73,13 +74,13 @@ def hold(ledger: Ledger, key: str, among: Mapping[str, Collection[str]] | None =
     """
     release(ledger, key)
     workload, admission = ledger.workload(key), ledger.admission(key)
-    if workload is None or admission is None or workload.evicted or not requested_hosts(workload):
+    if workload is None or admission is None or workload.evicted or not workload.asks_beside:
         return ""
     requests = list(placed_requests(ledger, workload, admission))
     if among is not None:
         requests = [on_hosts(request, "In", among.get(request.pod_set.name, ())) for request in requests]
-    spares = ledger.placement.spare_hosts(requests)
-    holds = tuple(_spares(admission, spares.held))
+    free = spares.present(ledger.placement.steps, requests)
+    holds = tuple(_spares(admission, free.held))
     if holds:
         pods, places = without_topology(workload), Admission(admission.cluster_queue, holds)
         ledger.holds.put(Hold.of(HoldKind.SPARES, pods, places))
@@ -87,9 +88,9 @@ def hold(ledger: Ledger, key: str, among: Mapping[str, Collection[str]] | None =
         ledger.journal.put(
             ledger.spare_host_owners,
             key,
-            0 if spares.shortage is None or among is not None else _generation(ledger, key),
+            0 if free.shortage is None or among is not None else _generation(ledger, key),
         )
-    return "" if spares.shortage is None else spares.shortage.message
+    return "" if free.shortage is None else free.shortage.message
 
 
 def release(ledger: Ledger, key: str) -> list[str]:
@@ -143,22 +144,9 @@ def _generation(ledger: Ledger, key: str) -> int:
     return 1 + sum(ledger.generation(ledger.allocations.flavor_of(got)) for got in placed)
 
 
-def quota_shortage(ledger: Ledger, nominations: tuple[Nomination, ...]) -> tuple[str, str] | None:
-    """Returns the key of the first nomination whose spare hosts exceed the quota, and why; None if all fit."""
-    if not any(map(requested_hosts, [each.workload for each in nominations])):
-        return None
-    with ledger.trial():
-        for each in nominations:
-            usage, queue = with_spares(each.workload, each.assignment, each.places), each.workload.cluster_queue
-            if not ledger.quota.fits(queue, usage):
-                return each.workload.key, shortage(each.workload)
-            ledger.quota.add(queue, usage)
-    return None
-
-
 def lacking(ledger: Ledger, nomination: Nomination) -> str:
     """Returns why there would be fewer spare hosts than requested if the workload started now; empty if there are enough."""
-    if not requested_hosts(nomination.workload):
+    if not nomination.workload.asks_beside:
         return ""
     with ledger.trial():
         ledger.charge(nomination.workload, nomination.admission())
@@ -180,6 +168,6 @@ def _usage_of(pod_set: PodSetAdmission, pods: int) -> dict[str, int]:
 
 def _spares(admission: Admission, assignments: Mapping[str, Assignment]) -> Iterator[PodSetAdmission]:
     for got in admission.pod_sets:
-        if (spares := assignments.get(got.name)) is not None:
-            pods = sum(domain.count for domain in spares.domains)
-            yield PodSetAdmission(got.name, got.flavors, _usage_of(got, pods), pods, spares)
+        if (hosts := assignments.get(got.name)) is not None:
+            pods = sum(domain.count for domain in hosts.domains)
+            yield PodSetAdmission(got.name, got.flavors, _usage_of(got, pods), pods, hosts)

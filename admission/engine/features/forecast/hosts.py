@@ -210,9 +210,9 @@ def _mask(tree: Tree, wants: Wants, resolved: ResolvedRequest) -> Ints:
 
 
 def _is_known(members: Sequence[PlacementRequest], resolved: ResolvedRequest) -> bool:
-    """Reports whether neither placement constraints nor pod terms nor spare hosts nor shared volumes decide about the place."""
+    """Reports whether capacity for the pods alone decides: no constraint, pod term or shared volume, nothing beside them."""
     plain = not any(
-        (each.facts is not None and each.facts.has_terms) or each.spare_hosts or each.pod_set.gathered
+        (each.facts is not None and each.facts.has_terms) or each.asks_beside or each.pod_set.gathered
         for each in members
     )
     return plain and not resolved.shaped

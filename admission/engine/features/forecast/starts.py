@@ -11,7 +11,7 @@ Fewer replays than `REPLAYS` are made where very many workloads wait; calibratio
 
 A replay knows no preemption, no failing nodes and no later arrivals, and spends `_TRIALS` attempts after each end;
 calibration.py widens intervals by what was missed before. A workload gets no latest start if rules decide about its place
-that a replay does not know (placement constraints, pod terms, spare hosts), and while past intervals seldom held. A
+that a replay does not know (placement constraints, pod terms, hosts beside the pods), and while past intervals seldom held. A
 reserved start is the latest.
 Draws come from the workload's key, so that equal inputs give equal forecasts. Callers: the controller and the benchmark.
 """

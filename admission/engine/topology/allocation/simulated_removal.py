@@ -81,7 +81,7 @@ class PlacementCheck:
     def holds(self) -> bool:
         """Reports whether the placement certainly fits now.
 
-        False proves nothing for workloads with several flavors, hidden nodes, spare hosts or pod terms.
+        False proves nothing for workloads with several flavors, hidden nodes, pod terms, or capacity held beside their pods.
         """
         if self._tree is None:
             return False
@@ -99,7 +99,7 @@ def _needs(
     tree = capacity.trees.get(next(iter(flavors))) if len(flavors) == 1 else None
     if tree is None or tree.shape.hidden_nodes:
         return None, {}
-    if any(request.spare_hosts or capacity.placed.concerns(request.facts) for request in requests):
+    if any(request.asks_beside or capacity.placed.concerns(request.facts) for request in requests):
         return None, {}
     needs: dict[int, dict[int, int]] = {}
     for request in requests:

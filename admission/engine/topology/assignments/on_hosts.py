@@ -1,4 +1,4 @@
-"""Restricts a placement request to some hosts, or to all others. Called for failed nodes, lost pods and spare hosts."""
+"""Restricts a placement request to some hosts, or to all others. Called for failed nodes, lost pods and held hosts."""
 
 from __future__ import annotations
 

@@ -35,8 +35,8 @@ _MILLI: Final = 1000
 class State(StrEnum):
     """The state of an amount of a resource. The states of a flavor add up to what its nodes offer.
 
-    `held` is kept for others: spare hosts, and what the victims of a preemption have freed for a preemptor. `unusable` is all
-    that nodes offer which are cordoned or not Ready, whatever still runs there; such nodes are in no domain.
+    `held` is kept for others: for pods that lose their host, and what the victims of a preemption have freed for a preemptor.
+    `unusable` is all that nodes offer which are cordoned or not Ready, whatever still runs there; such nodes are in no domain.
     """
 
     FREE = "free"
@@ -108,7 +108,7 @@ class CapacityFigures:
     ) -> Generator[None, None, FlavorFigures | None]:
         """Returns the figures of a flavor with a topology; None if its tree changes meanwhile. Yields between two short steps.
 
-        `held` are the footprints of spare hosts, which count as used in the tree; `reserved`, those of capacity that is kept
+        `held` are the footprints of held hosts, which count as used in the tree; `reserved`, those of capacity that is kept
         free. Both are read in the step that reads the tree.
         """
         base = self._bases.get(flavor)

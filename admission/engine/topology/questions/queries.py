@@ -33,7 +33,6 @@ from admission.engine.topology.questions.capacity_bound import CapacityBound
 from admission.engine.topology.questions.empty_cluster import EmptyAnswers
 from admission.engine.topology.questions.level_check import BrokenLevel, broken_levels
 from admission.engine.topology.replace import Replacer
-from admission.engine.topology.spares import SpareHosts
 from admission.engine.topology.tree.level import Bools
 from admission.engine.topology.tree.tree import Tree
 from admission.engine.topology.tree.tree_spec import Values
@@ -57,6 +56,11 @@ class PlacementQueries:
         self._empty = EmptyAnswers(self._placer, capacity)
         self._takes = KeptTakes()
 
+    @property
+    def steps(self) -> GroupPlacer:
+        """Places single groups, for what else is asked about their hosts."""
+        return self._steps
+
     def check(self, requests: Sequence[PlacementRequest], assignments: Mapping[str, Assignment]) -> PlacementCheck:
         """Returns a quick check, for use later in a trial, whether assignments found by `place` still have capacity."""
         return PlacementCheck(self._capacity, requests, assignments)
@@ -74,7 +78,7 @@ class PlacementQueries:
         """Returns the domains in which the pods would fit without these workloads, and the capacity that each workload frees
         there; None if unknown. `pause` is called often; the capacity may change meanwhile.
         """
-        if any(request.spare_hosts for request in requests):
+        if any(request.asks_beside for request in requests):
             return None
         kept = self._takes if pause is no_pause else KeptTakes()  # a question that pauses is not alone
         return eviction_gains(self._steps, self._allocations, self._capacity, requests, keys, kept, pause)
@@ -115,11 +119,6 @@ class PlacementQueries:
             if result.fits:
                 return result
         return self._replacer.replace(requests, nodes, alive, lost)
-
-    def spare_hosts(self, requests: Sequence[PlacementRequest]) -> SpareHosts:
-        """Returns the hosts that can be held free beside the charged pods of `previous`."""
-        placed = [(request, request.previous) for request in requests if request.previous is not None]
-        return self._placer.spare_hosts(placed, assumed=True)
 
     def broken_levels(self, requests: Sequence[PlacementRequest]) -> list[BrokenLevel]:
         """Returns the levels that no longer hold for the pods of `previous` because nodes changed their labels."""

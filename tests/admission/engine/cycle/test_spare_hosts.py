@@ -26,6 +26,8 @@ from admission.engine.model import (
     TopologyRequest,
     Workload,
 )
+from admission.engine.topology import spares
+from admission.engine.topology.place_group import GroupPlacer
 from admission.engine.topology.spares import SpareHosts
 from tests.admission.engine.builders import CPU, RACK, Cluster, admitted, domains, host, queue, racks, waits, workload
 from tests.admission.engine.cycle.evicting_cluster import evicting, preempted, running
@@ -205,18 +207,20 @@ def test_a_preemptor_evicts_for_its_spare_host_too_and_for_nothing_in_vain(spare
     assert len(preempted(here.cycle()).get("urgent", [])) == victims
 
 
-def test_a_missing_spare_host_is_searched_again_only_when_capacity_may_have_been_freed() -> None:
+def test_a_missing_spare_host_is_searched_again_only_when_capacity_may_have_been_freed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     here, before = start(hosts=(3,))
     here.tell(ObjectRemoved(RemovedKind.NODE, min(before)))
     second_pass(here.ledger, "gang", (min(before),), fail_fast=True)
-    asked = here.ledger.placement.spare_hosts
+    asked = spares.present
     looks: list[int] = []
 
-    def counted(requests: Sequence[PlacementRequest]) -> SpareHosts:
+    def counted(steps: GroupPlacer, requests: Sequence[PlacementRequest]) -> SpareHosts:
         looks.append(len(requests))
-        return asked(requests)
+        return asked(steps, requests)
 
-    here.ledger.placement.spare_hosts = counted  # type: ignore[method-assign]
+    monkeypatch.setattr(spares, "present", counted)
     for _ in range(3):
         hold_missing(here.ledger)
     assert looks == []

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from admission.engine.ledger.ledger import Ledger
 from admission.engine.model import PlacementOptions, PlacementRequest, PodSet, Profile, TopologyRequest
+from admission.engine.topology import spares
 from tests.admission.engine.builders import CPU, RACK, host, racks
 from tests.budgets import examples
 
@@ -103,7 +104,7 @@ def says(hosts: Hosts, every: Sequence[Asked], profile: Profile) -> bool:
                 PlacementRequest(one.pod_set, one.flavor, one.count, previous=there, profile=profile)
                 for one, there in placed
             ]
-            assert ledger.placement.spare_hosts(present).shortage is None
+            assert spares.present(ledger.placement.steps, present).shortage is None
     assert ledger.audit() == []
     return result.fits
 
