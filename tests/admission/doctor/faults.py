@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import shlex
 from collections.abc import Callable
@@ -44,7 +45,9 @@ def set_(kind: kinds.Resource, name: str, path: str, value: Any) -> View:
 
     def change(objects: Objects) -> None:
         *above, last = path.split("|")
-        target: Any = of(objects, kind, name)
+        place = objects[kind].index(of(objects, kind, name))
+        target: Any = copy.deepcopy(objects[kind][place])
+        objects[kind][place] = target
         for part in above:
             target = target[int(part)] if isinstance(target, list) else target.setdefault(part, {})
         if value is None:

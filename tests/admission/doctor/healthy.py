@@ -70,12 +70,18 @@ def flavor(name: str, nodes: dict[str, str], **spec: Any) -> Obj:
     return named(name, {"nodeLabels": nodes, **spec})
 
 
+@cache
+def _manifest(name: str) -> Obj:
+    process: Obj = read_one(CONFIG / "manager" / f"{name}.yaml")
+    return process
+
+
 def _deployment(name: str) -> Obj:
-    process = read_one(CONFIG / "manager" / f"{name.removeprefix('stowage-')}.yaml")
+    process = copy.deepcopy(_manifest(name.removeprefix("stowage-")))
     process["status"] = {"availableReplicas": 2}
     volumes = process["spec"]["template"]["spec"]["volumes"]
     volumes[0]["configMap"]["name"] = "stowage-config-1"
-    return dict(process)
+    return process
 
 
 def _trusting(configuration: Obj) -> Obj:
@@ -84,10 +90,13 @@ def _trusting(configuration: Obj) -> Obj:
     return configuration
 
 
-def _converting(crd: Obj) -> Obj:
-    if "webhook" in (crd["spec"].get("conversion") or {}):
-        crd["spec"]["conversion"]["webhook"]["clientConfig"]["caBundle"] = ca(90)
-    return crd
+@cache
+def _crds() -> tuple[Obj, ...]:
+    crds = copy.deepcopy(tuple(shipped().crds.values()))
+    for crd in crds:
+        if "webhook" in (crd["spec"].get("conversion") or {}):
+            crd["spec"]["conversion"]["webhook"]["clientConfig"]["caBundle"] = ca(90)
+    return crds
 
 
 def lease(name: str, **spec: Any) -> Obj:
@@ -97,7 +106,10 @@ def lease(name: str, **spec: Any) -> Obj:
 
 
 def objects() -> dict[kinds.Resource, list[Obj]]:
-    """The objects of a healthy cluster by kind; the caller may change them."""
+    """The objects of a healthy cluster by kind; the caller may change them, except that it copies a CRD first.
+
+    CRDs take a megabyte, and each worker makes hundreds of views when it collects the tests.
+    """
     text = (CONFIG / "manager" / "settings" / "admission.yaml").read_text()
     hooks = {
         kind: [_trusting(copy.deepcopy(one)) for one in shipped().webhooks.values() if one["kind"] == kind.kind]
@@ -110,7 +122,7 @@ def objects() -> dict[kinds.Resource, list[Obj]]:
     return {
         **hooks,
         **policies,
-        kinds.CRDS: [_converting(copy.deepcopy(crd)) for crd in shipped().crds.values()],
+        kinds.CRDS: list(_crds()),
         kinds.DEPLOYMENTS: [_deployment(name) for name in (CONTROLLER, UNGATER, WEBHOOK)],
         kinds.CONFIG_MAPS: [
             {"metadata": {"name": "stowage-config-1", "namespace": OURS}, "data": {"admission.yaml": text}}
