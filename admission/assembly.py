@@ -24,13 +24,12 @@ from admission.controllers.jobs.controller_context import ControllerContext
 from admission.controllers.jobs.job_controller import JobController
 from admission.controllers.jobs.uncreated import UncreatedController, creation_events
 from admission.controllers.moves.move_controller import MoveController
-from admission.controllers.nodes.flavor_spares import FlavorSparesReporter
 from admission.controllers.nodes.node_controller import NodeController
 from admission.controllers.nodes.node_failures import FailureRules
 from admission.controllers.nodes.pod_mover import PodMover
 from admission.controllers.nodes.relabelled import RelabelledController
 from admission.controllers.nodes.shared_hostnames import SharedHostnamesController
-from admission.controllers.nodes.spare_hosts import SpareHostsController
+from admission.controllers.nodes.spare_hosts.feature import SpareHosts
 from admission.controllers.nodes.unbound import UnboundController, scheduling_warnings, unbound_informer
 from admission.controllers.options import job_options, lifecycle_rules, shown
 from admission.controllers.pods.gangs.freequeue import FreeQueueController
@@ -83,6 +82,7 @@ FEATURES: Final[list[type[ControllerFeature]]] = [
     Forecasts,
     Sakkara,
     ElasticQuotas,
+    SpareHosts,
 ]
 """The features of the controller. What is left out costs nothing and breaks nothing."""
 
@@ -258,8 +258,6 @@ def nodes(shared: Shared, decides: Deciding) -> ProcessPart:
     relabelled = RelabelledController(writer, views, ledger, recorder)
     shared_hostnames = SharedHostnamesController(views, recorder)
     surplus = SurplusPodsController(writer, views, ledger, recorder)
-    spares = SpareHostsController(writer, views, ledger)
-    decides.scheduler.after_cycle(spares.cycle_ended)
     return ProcessPart(
         (pending, warnings, created),
         (
@@ -270,7 +268,6 @@ def nodes(shared: Shared, decides: Deciding) -> ProcessPart:
             ("required topology", relabelled.reconciler.run),
             ("hostnames", shared_hostnames.reconciler.run),
             ("pods beyond the admission", surplus.reconciler.run),
-            ("spare hosts", spares.reconciler.run),
         ),
     )
 
@@ -296,8 +293,7 @@ def queues(shared: Shared, decides: Deciding) -> ProcessPart:
     request_cycle = decides.context.cycle_due.set
     sampler = UsageSampler(views, decides.state, decides.feed.past_usage, status.past_usage_sampled, request_cycle)
     sampling: tuple[Run, ...] = (("past usage", sampler.run),) if decides.queues.past else ()
-    flavors = FlavorSparesReporter(views, ledger, shared.recorder, status.usage_changed)
-    decides.scheduler.after_cycle(flavors.cycle_ended)
+    shared.features.on_usage(status.usage_changed)
     capacity = CapacityGauges(ledger, decides.queues, settings.metrics.domain_limit)
     return ProcessPart(
         runs=(

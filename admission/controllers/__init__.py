@@ -7,7 +7,7 @@ report/            what users and operators read: reasons, explanations, metrics
 decide/            the scheduling loop, and what follows from its decisions
 forecasts/         forecasts of starts and what they learn from
 moves/             moves of running jobs that make room for a gang
-nodes/, queues/    failed nodes, spare hosts; the status of queues
+nodes/, queues/    failed nodes; the status of queues
 jobs/, pods/       start and stop jobs, pods, groups and gangs
 sakkara/           ConfigMaps of groups and trees
 elastic_quota/     elastic quotas

@@ -4,6 +4,7 @@ controller    cycles, decisions, writes, moves
 forecasts     forecasts of starts
 lives         a Workload's life: counts and durations of its stages
 queues        gauges of ClusterQueues, LocalQueues and Cohorts
+spare_hosts   spare hosts of workloads and flavors
 capacity      capacity of flavors and their domains
 reviews       reviews of the webhook
 certificates  certificates of servers

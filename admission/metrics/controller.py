@@ -16,16 +16,6 @@ DECISION_SECONDS = Histogram(
 CYCLE_CPU = Counter("stowage_cycle_cpu_seconds", "CPU seconds spent in admission cycles.")
 DECISIONS = Counter("stowage_decisions", "Decisions of cycles on workloads, by kind.", ("kind",))
 UNDECIDED = Counter("stowage_undecided", "Workloads that a cycle failed to decide on because of an internal error.")
-SPARE_HOSTS = Gauge(
-    "stowage_spare_hosts",
-    "Spare hosts requested by running workloads, by state: held or lacking.",
-    ("state",),
-)
-FLAVOR_SPARE_HOSTS = Gauge(
-    "stowage_flavor_spare_hosts",
-    "Spare hosts of each ResourceFlavor that has a rule for them, by state: held or lacking.",
-    ("flavor", "state"),
-)
 MOVES = owned(
     Counter,
     "stowage_moves",

@@ -23,7 +23,6 @@ from api.names import (
     EXPECTED_START,
     EXPLANATION,
     FINISHED,
-    HOSTS_HELD,
     LEVELS_KEPT,
     MOVING,
     NOT_CREATED,
@@ -192,15 +191,6 @@ def _with_problem(
     if old is not None and (old.status, old.message) == (str(value), text[:MESSAGE_LIMIT]):
         return status
     return with_condition(status, kind, value, reasons[over], text, now, generation)
-
-
-def spare_hosts(status: WorkloadStatus, enough: bool, message: str, now: float, generation: int = 0) -> WorkloadStatus:
-    """Sets SpareHosts to the hosts that are held; returns the same object if nothing changes."""
-    old = find_condition(status.conditions, HOSTS_HELD)
-    if old is not None and (old.status == "True", old.message) == (enough, message[:MESSAGE_LIMIT]):
-        return status
-    reason = WorkloadStateReason.HOSTS_HELD if enough else WorkloadStateReason.TOO_FEW_HOSTS
-    return with_condition(status, HOSTS_HELD, enough, reason, message, now, generation)
 
 
 def moving(status: WorkloadStatus, message: str, now: float, generation: int = 0) -> WorkloadStatus:

@@ -80,6 +80,9 @@ class ControllerFeature:
     def decided(self, keys: Collection[str], seconds: float) -> None:
         """Notes that a cycle of this duration decided on these workloads."""
 
+    def on_usage(self, call: Callable[[str], None]) -> None:
+        """Calls `call` with each ClusterQueue of which the usage that no Workload has reserved changes."""
+
 
 class ControllerFeatures:
     """The features of a process, in the order in which they are asked."""
@@ -104,3 +107,8 @@ class ControllerFeatures:
         """Tells every feature."""
         for each in self.all:
             each.decided(keys, seconds)
+
+    def on_usage(self, call: Callable[[str], None]) -> None:
+        """Registers the callback with every feature."""
+        for each in self.all:
+            each.on_usage(call)

@@ -14,6 +14,7 @@ from admission import assembly
 from admission.app import run_controller
 from admission.controllers.elastic_quota.feature import ElasticQuotas
 from admission.controllers.forecasts.feature import Forecasts
+from admission.controllers.nodes.spare_hosts.feature import SpareHosts
 from admission.controllers.sakkara.feature import Sakkara
 from admission.controllers.watch import cluster_view
 from admission.controllers.watch.devices.view import DeviceView
@@ -36,7 +37,7 @@ from api.kube.resources import (
     WORKLOADS,
 )
 from api.meta import find_condition
-from api.names import ADMITTED, API_VERSION, EXPECTED_START, EXPLANATION, SAKKARA_GROUP
+from api.names import ADMITTED, API_VERSION, EXPECTED_START, EXPLANATION, SAKKARA_GROUP, SPARE_HOSTS
 from api.process.process import Process
 from api.workloads import Workload
 from tests.admission.controllers.installed_server import installed, small_workload
@@ -101,11 +102,22 @@ async def faulty_group(kube: Kube) -> None:
     """A ConfigMap that describes no group gets an event."""
     metadata = {"name": "group", "namespace": "ns", "labels": {SAKKARA_GROUP: ""}}
     await kube.create(CONFIG_MAPS, {"metadata": metadata, "data": {"size": "many"}})
+    await reported(kube, "InvalidGroup")
 
-    async def reported() -> bool:
-        return any(each["reason"] == "InvalidGroup" for each in (await kube.list(EVENTS, "ns")).items)
 
-    await eventually(reported)
+async def faulty_rule(kube: Kube) -> None:
+    """A flavor with a rule that cannot be read gets an event."""
+    metadata = {"name": "spared", "annotations": {SPARE_HOSTS: "many"}}
+    flavor = {"apiVersion": API_VERSION, "kind": "ResourceFlavor", "metadata": metadata, "spec": {}}
+    await kube.create(RESOURCE_FLAVORS, flavor)
+    await reported(kube, "InvalidSpareHosts")
+
+
+async def reported(kube: Kube, reason: str) -> None:
+    async def recorded() -> bool:
+        return any(each["reason"] == reason for each in (await kube.list(EVENTS)).items)
+
+    await eventually(recorded)
 
 
 async def elastic_quota(kube: Kube) -> None:
@@ -121,6 +133,7 @@ async def elastic_quota(kube: Kube) -> None:
         (Forecasts, forecast, {"run times", "forecasts", "guesses"}),
         (Sakkara, faulty_group, {"Sakkara's ConfigMaps", "results of groups"}),
         (ElasticQuotas, elastic_quota, {"elastic quotas"}),
+        (SpareHosts, faulty_rule, {"spare hosts"}),
     ],
 )
 async def test_a_feature_is_one_line(
@@ -169,4 +182,4 @@ async def test_the_controller_admits_without_a_feature_of_the_cycle(
 
 
 def test_each_feature_is_left_out_by_a_test() -> None:
-    assert [Forecasts, Sakkara, ElasticQuotas] == assembly.FEATURES
+    assert [Forecasts, Sakkara, ElasticQuotas, SpareHosts] == assembly.FEATURES

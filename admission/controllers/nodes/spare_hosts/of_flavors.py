@@ -14,7 +14,7 @@ from admission.controllers.watch.cluster_view import Views
 from admission.engine.convert import convert_queues
 from admission.engine.ledger.holds import FlavorSpares
 from admission.engine.ledger.ledger import Ledger
-from admission.metrics import controller as metrics
+from admission.metrics import spare_hosts as metrics
 from api.errors import InvalidObject
 from api.kube.events import EventRecorder, ref_to
 from api.kube.informers.store import Change, ChangeType
@@ -27,28 +27,30 @@ _STATES: Final = ("held", "lacking")
 class FlavorSparesReporter:
     """Compares the held hosts after each cycle with those of the cycle before."""
 
-    def __init__(
-        self, views: Views, ledger: Ledger, recorder: EventRecorder, usage_changed: Callable[[str], None]
-    ) -> None:
-        """`usage_changed` is called with the ClusterQueue that spare hosts are charged to when they change."""
-        self._views, self._ledger, self._recorder, self._usage_changed = views, ledger, recorder, usage_changed
+    def __init__(self, views: Views, ledger: Ledger, recorder: EventRecorder) -> None:
+        self._views, self._ledger, self._recorder = views, ledger, recorder
+        self._usage_changed: list[Callable[[str], None]] = []
         self._seen: dict[str, FlavorSpares] = {}
         views.flavors.add_handler(self._flavor_changed)
+
+    def on_usage(self, call: Callable[[str], None]) -> None:
+        """Registers a callback for the ClusterQueue that spare hosts are charged to when they change."""
+        self._usage_changed.append(call)
 
     def cycle_ended(self) -> None:
         """Sets the metric, and records an event for each flavor that has other missing hosts than before."""
         now = self._ledger.flavor_spares
         for name in self._seen.keys() - now.keys():
             for state in _STATES:
-                metrics.FLAVOR_SPARE_HOSTS.remove(name, state)
+                metrics.OF_FLAVORS.remove(name, state)
         for name, spares in now.items():
             before = self._seen.get(name)
             if spares is not before:
-                metrics.FLAVOR_SPARE_HOSTS.labels(name, "held").set(spares.count)
-                metrics.FLAVOR_SPARE_HOSTS.labels(name, "lacking").set(spares.wanted - spares.count)
+                metrics.OF_FLAVORS.labels(name, "held").set(spares.count)
+                metrics.OF_FLAVORS.labels(name, "lacking").set(spares.wanted - spares.count)
                 self._report(name, spares, before)
-                if spares.rule.queue:
-                    self._usage_changed(spares.rule.queue)
+                for call in self._usage_changed if spares.rule.queue else ():
+                    call(spares.rule.queue)
         self._seen = dict(now)
 
     def _report(self, name: str, spares: FlavorSpares, before: FlavorSpares | None) -> None:

@@ -8,18 +8,19 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from admission.controllers.state import conditions
 from admission.controllers.state.condition_table import Writer
-from admission.controllers.state.conditions import is_running
+from admission.controllers.state.conditions import MESSAGE_LIMIT, is_running, with_condition
 from admission.controllers.watch.cluster_view import Views
 from admission.controllers.write.report_writer import ReportWriter
 from admission.engine.cycle.spares.spare_hosts import HeldHosts, held
 from admission.engine.ledger.ledger import Ledger
-from admission.metrics import controller as metrics
+from admission.metrics import spare_hosts as metrics
 from api.kube.client import Kube
 from api.kube.informers.store import Change, ChangeType
 from api.kube.reconcile import Reconciler
-from api.workloads import Workload
+from api.meta import find_condition
+from api.names import HOSTS_HELD, WorkloadStateReason
+from api.workloads import Workload, WorkloadStatus
 
 
 class SpareHostsController:
@@ -39,8 +40,8 @@ class SpareHostsController:
             if seen.get(key) != now:
                 self.reconciler.add(key)
         names = sum(len(each.names) for each in self._seen.values())
-        metrics.SPARE_HOSTS.labels("held").set(names)
-        metrics.SPARE_HOSTS.labels("lacking").set(sum(each.wanted for each in self._seen.values()) - names)
+        metrics.OF_WORKLOADS.labels("held").set(names)
+        metrics.OF_WORKLOADS.labels("lacking").set(sum(each.wanted for each in self._seen.values()) - names)
 
     def _workload_changed(self, change: Change[Workload]) -> None:
         """Queues the workload, since its admission is written after the cycle that held its hosts."""
@@ -54,5 +55,14 @@ class SpareHostsController:
         now = held(self._ledger, key)
         enough = len(now.names) >= now.wanted
         generation = workload.metadata.generation
-        status = conditions.spare_hosts(workload.status, enough, now.text(), self._now(), generation)
+        status = _reported(workload.status, enough, now.text(), self._now(), generation)
         await self._reports.write(workload, status)
+
+
+def _reported(status: WorkloadStatus, enough: bool, message: str, now: float, generation: int) -> WorkloadStatus:
+    """Sets SpareHosts to the hosts that are held; returns the same object if nothing changes."""
+    old = find_condition(status.conditions, HOSTS_HELD)
+    if old is not None and (old.status == "True", old.message) == (enough, message[:MESSAGE_LIMIT]):
+        return status
+    reason = WorkloadStateReason.HOSTS_HELD if enough else WorkloadStateReason.TOO_FEW_HOSTS
+    return with_condition(status, HOSTS_HELD, enough, reason, message, now, generation)
