@@ -33,8 +33,8 @@ from admission.doctor import preflight
 from admission.doctor.question import Question
 from admission.engine import decision
 from admission.engine.decision import PreemptionReason
+from admission.engine.features import all_reasons
 from admission.engine.ledger.holds import HoldKind
-from admission.engine.reasons import Reason
 from admission.integrations.base import JobIntegration
 from admission.integrations.declared.declared import DeclaredJob
 from admission.integrations.registry import ADAPTERS, DECLARED
@@ -202,7 +202,9 @@ def meanings(module: ast.Module) -> dict[tuple[str, str], str]:
 
 def conditions() -> str:
     """Returns the page of condition types and their reasons: those of waits, of preemptions, and of api/names/conditions.py."""
-    rows = [[f"`{each}`", str(each.owner), "yes" if each.retained else "", each.__doc__ or ""] for each in Reason]
+    rows = [
+        [f"`{each}`", str(each.owner), "yes" if each.retained else "", each.__doc__ or ""] for each in all_reasons()
+    ]
     described = meanings(ast.parse(inspect.getsource(condition_names)))
     types = [(value, described["", key]) for key, value in _texts(condition_names) if ("", key) in described]
     parts = [

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from admission.engine.model import Admission, Assignment
-from admission.engine.reasons import Reason
+from admission.engine.reasons import Reason, ReasonCode
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +162,7 @@ class Wait:
     """
 
     workload: str
-    reason: Reason
+    reason: ReasonCode
     message: str
     retry: bool = False
     requested: Mapping[str, Mapping[str, int]] = field(default_factory=dict)

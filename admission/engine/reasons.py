@@ -1,4 +1,7 @@
-"""The reasons for which a workload waits. Each has its meaning, its owner, whether it is retained, and Kueue's older reason."""
+"""The reasons for which a workload waits. Each has its meaning, its owner, whether it is retained, and Kueue's older reason.
+
+A feature may declare further ones (`Feature.reasons`); features/__init__.py has all of them.
+"""
 
 from __future__ import annotations
 
@@ -23,20 +26,16 @@ class OlderReason(Enum):
     UNCHANGED = auto()
 
 
-class Reason(StrEnum):
-    """Every reason code: a stable name with its meaning as `__doc__`, its owner, whether it is retained, and its legacy form.
-
-    The reasons of QuotaReserved=False come first, the most specific first where several hold. Reasons of the controllers reach
-    the engine as `Workload.blocked` and are passed on; the engine gives the same reason in the same case. Reasons of an
-    explanation (explain/) detail a reason of the engine and never appear in Kueue's conditions.
-
-    A `retained` reason cannot be disproved from the object alone, so it stays in the status until the next cycle, or until the
-    controller that wrote it removes it.
-    """
+class ReasonCode(StrEnum):
+    """A reason code: a stable name with its meaning as `__doc__`."""
 
     owner: ReasonOwner
+    """Who finds it."""
     retained: bool
+    """Whether it cannot be disproved from the object alone, so that it stays in the status until the next cycle, or until the
+    controller that wrote it removes it."""
     older: OlderReason
+    """Its legacy form."""
 
     def __new__(
         cls,
@@ -52,6 +51,15 @@ class Reason(StrEnum):
         member.__doc__ = meaning
         member.owner, member.retained, member.older = owner, retained, older
         return member
+
+
+class Reason(ReasonCode):
+    """The reasons of the cycle, of the controllers and of explanations.
+
+    The reasons of QuotaReserved=False come first, the most specific first where several hold. Reasons of the controllers reach
+    the engine as `Workload.blocked` and are passed on; the engine gives the same reason in the same case. Reasons of an
+    explanation (explain/) detail a reason of the engine and never appear in Kueue's conditions.
+    """
 
     NO_MATCHING_FLAVOR = (
         "NoMatchingFlavor",

@@ -58,6 +58,7 @@ from admission.world.snapshot_records import (
     hint_record,
     hold_places,
     hold_spares,
+    recorded_reason,
     reservation_of,
     reservation_record,
     start_record,
@@ -271,13 +272,14 @@ def from_snapshot(snapshot: Snapshot) -> World:
         if refusal.blocks is not None:
             overtaken = not refusal.blocks
         hint = None if refusal.lack is None else hint_of(refusal.lack)
-        world.queues.refuse(refusal.workload, refusal.reason, refusal.again, overtaken=overtaken, hint=hint)
+        reason = recorded_reason(refusal.reason)
+        world.queues.refuse(refusal.workload, reason, refusal.again, overtaken=overtaken, hint=hint)
     for keeper in snapshot.kept:
         world.queues.keep(keeper.workload, KeptRequest(keeper.admission, keeper.level))
     for one in reversed(snapshot.promised):  # the first of a StrictFIFO queue last: it becomes the inadmissible head
         world.queues.reserve_capacity(one.workload, reservation_of(one))
     world.queues.preemptors.update((one.workload, reservation_of(one)) for one in snapshot.claims)
-    short = {one.workload: (one.reason, hint_of(one.lack)) for one in snapshot.short}
+    short = {one.workload: (recorded_reason(one.reason), hint_of(one.lack)) for one in snapshot.short}
     world.queues.restore(
         QueueMemory(
             {},

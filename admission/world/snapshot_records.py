@@ -9,12 +9,13 @@ from typing import Final, overload
 import msgspec
 
 from admission.engine.cycle.spares import spare_hosts
+from admission.engine.features import reason_of
 from admission.engine.ledger.holds import FlavorSpares, Hold, HoldKind, hold_key
 from admission.engine.ledger.ledger import Ledger
 from admission.engine.model import Admission, Cohort, FlavorResource, Quota, SpareRule, Workload
 from admission.engine.queue.pending import CapacityReservation, StartReservation
 from admission.engine.queue.queueing_hints import QueueingHint
-from admission.engine.reasons import Reason
+from admission.engine.reasons import Reason, ReasonCode
 from admission.engine.topology.tree.tree_spec import Values
 
 _UNSETTLED: Final = -1
@@ -53,7 +54,7 @@ class InadmissibleRecord(msgspec.Struct, frozen=True):
     """
 
     workload: str
-    reason: Reason
+    reason: str
     again: float | None = None
     lack: HintRecord | None = None
     blocks: bool | None = None
@@ -63,7 +64,7 @@ class ShortRecord(msgspec.Struct, frozen=True):
     """A workload that is to be evaluated again, with the reason of its last refusal and the missing quota."""
 
     workload: str
-    reason: Reason
+    reason: str
     lack: HintRecord
 
 
@@ -168,6 +169,11 @@ def _hold(ledger: Ledger, holds: Iterable[Workload], owners: Mapping[str, tuple[
     for one in holds:
         if one.admission is not None and one.key in owners:
             ledger.holds.put(Hold(*owners[one.key], replace(one, admission=None), one.admission))
+
+
+def recorded_reason(code: str) -> ReasonCode:
+    """Returns the reason of a record; one of a feature that is left out here becomes that of a workload not yet evaluated."""
+    return reason_of(code) or Reason.PENDING_EVALUATION
 
 
 @overload

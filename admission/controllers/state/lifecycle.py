@@ -18,6 +18,7 @@ from admission.controllers.state.admission_context import AdmissionContext, bloc
 from admission.controllers.state.evictions import Eviction, evicted
 from admission.controllers.state.timeouts import PodsReadyRules, execution_deadline, pods_deadline, pods_overdue
 from admission.engine.convert.convert_workloads import closed_gate
+from admission.engine.features import reason_of
 from admission.engine.reasons import Reason
 from api.meta import find_condition, is_true, parse_time
 from api.names import (
@@ -39,8 +40,6 @@ from api.names import (
 from api.queues import ClusterQueue, LocalQueue, StopPolicy
 from api.workloads import Workload, WorkloadStatus
 
-# Reasons that only the scheduler or the job controllers write; they stay until the next cycle.
-_RETAINED = frozenset(reason for reason in Reason if reason.retained)
 _RETAINED_LEGACY = frozenset((LegacyQuotaReason.PENDING, LegacyQuotaReason.WAITING))
 # Causes of evictions that end with a backoff.
 _AFTER_A_WHILE = (
@@ -203,7 +202,8 @@ def _pending(workload: Workload, context: AdmissionContext, now: float, rules: L
         return LifecycleStep(conditions.waiting(status, *blocked, {}, now, generation), events, again_in)
     if before is None:
         return LifecycleStep(status, again_in=again_in)
-    retained = before in _RETAINED or (rules.legacy_reasons and before in _RETAINED_LEGACY)
+    code = reason_of(before)
+    retained = (code is not None and code.retained) or (rules.legacy_reasons and before in _RETAINED_LEGACY)
     if retained or before == context.decided or is_true(status.conditions, BLOCKED_ON_PREEMPTION_GATES):
         return LifecycleStep(conditions.synced_admitted(status, now, generation), again_in=again_in)
     message = conditions.NOT_EVALUATED

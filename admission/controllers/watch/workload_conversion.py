@@ -18,7 +18,7 @@ from admission.controllers.state.lifecycle import not_before
 from admission.controllers.watch.cluster_view import BY_NAMESPACE, ClusterView
 from admission.controllers.watch.resources import Limit, completed, defect
 from admission.controllers.watch.slice_index import SliceIndex
-from admission.engine import model
+from admission.engine import features, model
 from admission.engine.convert import convert_moves
 from admission.engine.convert import convert_workloads as convert
 from admission.engine.convert.convert_queues import goes_by_guess
@@ -81,6 +81,7 @@ class WorkloadConversion:
             replaces=self._slices.replaces(workload),
             since=self._slices.since(workload),
             guess=self._allowed_guess(given, context),
+            annotations=features.read_annotations(),
         )
         made = self._with_terms(workload, local, made)
         return self._views.features.converted(workload, made)

@@ -16,6 +16,7 @@ from typing import Final
 from admission.controllers.state.condition_table import Writer, strangers
 from admission.controllers.state.conditions import INVALID_RESOURCES, NAMESPACE_MISMATCH, OUTSIDE_LIMIT_RANGE
 from admission.controllers.watch.cluster_view import Views
+from admission.engine.features import reason_of
 from admission.engine.reasons import OlderReason, Reason
 from api.errors import ApiError, NotFound
 from api.kube.client import Kube, PatchKind
@@ -46,7 +47,8 @@ def written_reason(reason: str, message: str = "") -> str:
         return reason
     if reason == Reason.MISCONFIGURED and message.startswith(_FOUND_IN_A_CYCLE):
         return LegacyQuotaReason.PENDING
-    older = Reason(reason).older if reason in Reason.__members__.values() else OlderReason.PENDING
+    code = reason_of(reason)
+    older = OlderReason.PENDING if code is None else code.older
     return _OLDER.get(older, reason)
 
 

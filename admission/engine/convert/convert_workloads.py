@@ -8,9 +8,9 @@ change.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -44,12 +44,14 @@ from api.names import (
 from api.pod import pods
 from api.pod.exclusive import exclusive
 from api.pod.pod_requests import effective_requests
-from api.pod.pod_terms import pod_facts, sorted_labels, with_spread
+from api.pod.pod_terms import Labels, pod_facts, sorted_labels, with_spread
 from api.text import quantity, untrusted_text
 
 # After these evictions a workload queues from the time of its eviction; otherwise from its creation (lifecycle.md 3.6).
 _REQUEUED_FROM_EVICTION = (EvictedReason.PODS_READY_TIMEOUT, EvictedReason.ADMISSION_CHECK)
 _LONGER_WORDS = {"type": "spreading", "min": "minimum", "max": "maximum"}
+LONGEST_ANNOTATION: Final = 1024
+"""Most characters of an annotation that a feature reads."""
 _NOT_NEGATIVE = "must be greater than or equal to 0"
 
 
@@ -72,6 +74,7 @@ def workload(
     since: float | None = None,
     guess: float | None = None,
     groups_outrank: bool = False,
+    annotations: Iterable[str] = (),
 ) -> model.Workload:
     """Returns the engine's value of a Workload. Its admission is read while QuotaReserved is True. Raises InvalidObject.
 
@@ -80,8 +83,8 @@ def workload(
     pods were not ready in time queues from its eviction. With `boosted`, its annotation `priority-boost` adds to its priority.
     `pod_sets` are those of an equal spec without reclaimable pods. `since` is when the first slice of its
     job was created (epoch seconds): a job that grows stays as old. With `groups_outrank`, the priority of a
-    Sakkara group's ConfigMap counts in all namespaces. `blocked`, `not_before`, `defect`, `replaces` and `guess` are as in
-    model.Workload.
+    Sakkara group's ConfigMap counts in all namespaces. `annotations` are the keys of those that features
+    read. `blocked`, `not_before`, `defect`, `replaces` and `guess` are as in model.Workload.
     """
     meta, status = w.metadata, w.status
     done = w.reclaimed if rules.reclaims else {}
@@ -121,6 +124,7 @@ def workload(
             guess=guess,
             yields=_yields(w) if reserved else None,
             termination=_termination(w),
+            annotations=_read(meta.annotations, annotations),
         )
 
 
@@ -131,6 +135,11 @@ def _priority_elsewhere(w: workloads.Workload, boost: int) -> int | None:
     of_pods = (_part(pod_set.template, "spec").get("priority") for pod_set in w.spec.pod_sets)
     of_class = max((number for number in of_pods if isinstance(number, int)), default=0)
     return None if of_class >= (w.spec.priority or 0) else of_class + boost
+
+
+def _read(annotations: Mapping[str, str], keys: Iterable[str]) -> Labels:
+    """Returns the annotations with these keys. A text that is longer than any feature needs is cut."""
+    return tuple((key, annotations[key][:LONGEST_ANNOTATION]) for key in keys if key in annotations)
 
 
 def pod_sets(w: workloads.Workload, rules: ResourceRules = PLAIN) -> tuple[model.PodSet, ...]:

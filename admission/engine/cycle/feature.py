@@ -19,9 +19,9 @@ from admission.engine.flavors.assign import FlavorAssignment, Preemptions
 from admission.engine.ledger.ledger import Ledger
 from admission.engine.model import ClusterQueue, Workload
 from admission.engine.queue.queues import PendingQueues
-from admission.engine.reasons import Reason
+from admission.engine.reasons import ReasonCode
 
-Why = tuple[Reason, str]
+Why = tuple[ReasonCode, str]
 _NOTHING: Final = nullcontext()
 
 
@@ -80,6 +80,10 @@ class Feature:
 
     field: ClassVar[str] = ""
     """The field of a Workload that is empty if the feature does not concern its turn; without one any turn may concern it."""
+    annotations: ClassVar[tuple[str, ...]] = ()
+    """Annotations of jobs and pods that the feature reads from `Workload.annotation`."""
+    reasons: ClassVar[Iterable[ReasonCode]] = ()
+    """Its own reasons why a workload waits."""
 
     def __init__(self, context: CycleContext) -> None:
         self.ledger, self.queues = context.ledger, context.queues

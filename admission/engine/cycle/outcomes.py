@@ -27,7 +27,7 @@ from admission.engine.ledger.ledger import Ledger
 from admission.engine.model import ClusterQueue, QueueingStrategy, Workload
 from admission.engine.queue.queueing_hints import QueueingHint
 from admission.engine.queue.queues import PendingQueues
-from admission.engine.reasons import Reason
+from admission.engine.reasons import Reason, ReasonCode
 from admission.engine.requests import next_step, relaxation, relaxed, relaxes
 from admission.engine.topology.oversized import oversized
 
@@ -41,7 +41,7 @@ class Refusal:
 
     head: Head
     queue: ClusterQueue
-    reason: Reason
+    reason: ReasonCode
     message: str
     again: float | None
     """When it is evaluated again in any case (epoch seconds)."""
@@ -56,13 +56,13 @@ class Refusal:
 class Hooks(Protocol):
     """What is asked and done when a workload starts or waits (feature.py)."""
 
-    def allows(self, nomination: Nomination) -> Nomination | tuple[Reason, str]:
+    def allows(self, nomination: Nomination) -> Nomination | tuple[ReasonCode, str]:
         """Returns why it may not start, although it fits; else the nomination with which it starts."""
 
     def waits(self, refusal: Refusal) -> Refusal:
         """Does what its wait needs, and returns how it waits."""
 
-    def starts(self, nomination: Nomination) -> tuple[Reason, str] | None:
+    def starts(self, nomination: Nomination) -> tuple[ReasonCode, str] | None:
         """Does what its start needs, which is charged already; returns why it cannot start, None if it can."""
 
 
@@ -201,7 +201,7 @@ class Outcomes:
         self,
         head: Head,
         queue: ClusterQueue | None,
-        reason: Reason,
+        reason: ReasonCode,
         message: str,
         *,
         hint: QueueingHint | None = None,

@@ -12,7 +12,7 @@ from enum import StrEnum
 
 from admission.engine.decision import Certificate
 from admission.engine.explain.changes import Remedy
-from admission.engine.reasons import Reason
+from admission.engine.reasons import Reason, ReasonCode
 
 
 class Verdict(StrEnum):
@@ -209,7 +209,7 @@ class Explanation:
     workload: str
     cluster_queue: str
     verdict: Verdict
-    reason: Reason
+    reason: ReasonCode
     message: str
     flavors: tuple[FlavorView, ...] = ()
     remedies: tuple[Remedy, ...] = ()
@@ -225,11 +225,11 @@ class Explanation:
     forecast: str = ""
 
     @property
-    def codes(self) -> tuple[Reason, ...]:
+    def codes(self) -> tuple[ReasonCode, ...]:
         """All reason codes of the explanation without duplicates, the condition's first."""
         return tuple(dict.fromkeys(self._codes()))
 
-    def _codes(self) -> Iterator[Reason]:
+    def _codes(self) -> Iterator[ReasonCode]:
         yield self.reason
         if self.verdict is Verdict.CANNOT_RUN:
             yield Reason.CANNOT_RUN

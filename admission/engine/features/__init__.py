@@ -11,6 +11,8 @@ forecast/              when a waiting workload starts; no hook, since no decisio
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import chain
 from typing import Final
 
 from admission.engine.cycle.feature import CycleContext, Feature, Features
@@ -20,6 +22,7 @@ from admission.engine.features.elastic.feature import ElasticJobs
 from admission.engine.features.gang_groups.feature import GangGroups
 from admission.engine.features.moves import HeldPlaces
 from admission.engine.features.spares import Spares
+from admission.engine.reasons import Reason, ReasonCode
 
 FEATURES: Final[list[type[Feature]]] = [
     Spares,
@@ -34,3 +37,20 @@ FEATURES: Final[list[type[Feature]]] = [
 def features_of(context: CycleContext) -> Features:
     """Returns the features for one cycle."""
     return Features([feature(context) for feature in FEATURES])
+
+
+def read_annotations() -> tuple[str, ...]:
+    """Returns the annotations that the features read, which jobs pass to their Workloads and these to the engine."""
+    return tuple(dict.fromkeys(chain.from_iterable(feature.annotations for feature in FEATURES)))
+
+
+def all_reasons() -> Iterator[ReasonCode]:
+    """Yields every reason why a workload waits: those of the engine and the controllers, then those of the features."""
+    yield from Reason
+    for feature in FEATURES:
+        yield from feature.reasons
+
+
+def reason_of(code: str) -> ReasonCode | None:
+    """Returns the reason with this code; None if there is none, as that of a feature which is left out."""
+    return next((reason for reason in all_reasons() if reason == code), None)

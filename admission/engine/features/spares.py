@@ -38,7 +38,7 @@ class Spares(Feature):
         shortage = quota_shortage(self.ledger, (nomination,))
         return nomination if shortage is None else (Reason.WAITING_FOR_QUOTA, shortage[1])
 
-    def starts(self, nomination: Nomination) -> tuple[Reason, str] | None:
+    def starts(self, nomination: Nomination) -> Why | None:
         """Holds the spare hosts of a workload that starts; returns why there are too few of them."""
         key = nomination.workload.key
         lacking = spare_hosts.hold(self.ledger, key) if key in self.ledger.spare_host_owners else ""

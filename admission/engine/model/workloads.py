@@ -139,6 +139,12 @@ class Workload:
     yields: float | None = None
     priority_elsewhere: int | None = None
     termination: float = 0.0
+    annotations: Labels = ()
+    """Those of its annotations that a feature reads (`Feature.annotations`)."""
+
+    def annotation(self, key: str) -> str | None:
+        """Returns the value of an annotation that a feature reads, which a tenant has written; None without it."""
+        return next((value for name, value in self.annotations if name == key), None)
 
     @property
     def lowest_priority(self) -> int:

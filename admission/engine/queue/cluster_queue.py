@@ -29,7 +29,7 @@ from admission.engine.queue.first_lines import FirstLines
 from admission.engine.queue.past_usage import PastUsage
 from admission.engine.queue.positions import Line, Order, Position
 from admission.engine.queue.queueing_hints import Free, QueueingHint
-from admission.engine.reasons import Reason
+from admission.engine.reasons import Reason, ReasonCode
 
 _sequence = count()
 
@@ -112,6 +112,7 @@ def shape_of(workload: Workload, *, timed: bool = False) -> Hashable:
         pod_sets,
         uses,
         workload.replaces,
+        workload.annotations,
     )
 
 
@@ -130,10 +131,10 @@ class EquivalenceClass:
     members: dict[str, Order] = field(default_factory=dict)
     heap: list[Order] = field(default_factory=list)
     unevaluated: set[str] = field(default_factory=set)
-    refused: Reason | None = None
+    refused: ReasonCode | None = None
     again: float | None = None
     hint: QueueingHint | None = None
-    short: tuple[Reason, QueueingHint] | None = None
+    short: tuple[ReasonCode, QueueingHint] | None = None
 
     def first(self) -> Order | None:
         """Returns the first member in order. Drops entries of members that left when they reach the top of the heap."""
@@ -179,7 +180,7 @@ class QueueLine:
     past: PastUsage | None = None
     within: str = "Never"
     active: dict[Line, list[tuple[Order, int, EquivalenceClass]]] = field(default_factory=dict)
-    inadmissible_head: tuple[Order, Reason] | None = None
+    inadmissible_head: tuple[Order, ReasonCode] | None = None
     inadmissible_head_hint: QueueingHint | None = None
     _short: dict[tuple[FlavorResource, int | None], list[tuple[int, int, EquivalenceClass, QueueingHint]]] = field(
         default_factory=dict
@@ -248,7 +249,7 @@ class QueueLine:
         self,
         order: Order,
         group: EquivalenceClass,
-        reason: Reason,
+        reason: ReasonCode,
         *,
         overtaken: bool = False,
         hint: QueueingHint | None = None,

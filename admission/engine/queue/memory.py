@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from admission.engine.queue.cluster_queue import EquivalenceClass, QueueLine, order_of
 from admission.engine.queue.pending import PendingWorkload
 from admission.engine.queue.queueing_hints import QueueingHint
-from admission.engine.reasons import Reason
+from admission.engine.reasons import ReasonCode
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +25,7 @@ class QueueMemory:
     """
 
     hints: Mapping[str, QueueingHint] = field(default_factory=dict)
-    short: Mapping[str, tuple[Reason, QueueingHint]] = field(default_factory=dict)
+    short: Mapping[str, tuple[ReasonCode, QueueingHint]] = field(default_factory=dict)
     unevaluated: frozenset[str] = frozenset()
     returning: frozenset[str] = frozenset()
     unforeseen: frozenset[str] = frozenset()
@@ -34,7 +34,7 @@ class QueueMemory:
 
 def refusals(
     items: Mapping[str, PendingWorkload], lines: Mapping[str, QueueLine]
-) -> dict[str, tuple[Reason, float | None]]:
+) -> dict[str, tuple[ReasonCode, float | None]]:
     """Returns the inadmissible workloads by key: the reason, and when time alone requeues them (epoch seconds)."""
     refused = {}
     for key, item in items.items():
@@ -43,7 +43,7 @@ def refusals(
     return refused
 
 
-def _refusal(item: PendingWorkload, group: EquivalenceClass, lines: Mapping[str, QueueLine]) -> Reason | None:
+def _refusal(item: PendingWorkload, group: EquivalenceClass, lines: Mapping[str, QueueLine]) -> ReasonCode | None:
     inadmissible_head = lines[item.workload.cluster_queue].inadmissible_head
     if inadmissible_head is not None and inadmissible_head[0] == order_of(item.workload):
         return inadmissible_head[1]

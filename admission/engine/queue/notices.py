@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from admission.engine.model import Workload
 from admission.engine.queue.cluster_queue import order_of
-from admission.engine.reasons import Reason
+from admission.engine.reasons import ReasonCode
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,7 +14,7 @@ class NotEvaluated:
     """A workload that was not evaluated, and why."""
 
     workload: Workload
-    reason: Reason
+    reason: ReasonCode
     message: str
 
 
@@ -24,7 +24,7 @@ class EvaluationNotices:
     def __init__(self) -> None:
         self._by_key: dict[str, NotEvaluated] = {}
 
-    def add(self, workload: Workload, reason: Reason, message: str) -> None:
+    def add(self, workload: Workload, reason: ReasonCode, message: str) -> None:
         """Replaces the workload's earlier notice."""
         self._by_key[workload.key] = NotEvaluated(workload, reason, message)
 

@@ -47,7 +47,7 @@ from admission.engine.queue.pending_counts import PendingCounts, pending_counts
 from admission.engine.queue.pending_reservations import Preemptors, ReservationIndex, StartReservations
 from admission.engine.queue.positions import Position
 from admission.engine.queue.queueing_hints import Free, QueueingHint
-from admission.engine.reasons import Reason
+from admission.engine.reasons import Reason, ReasonCode
 
 
 class PendingQueues:
@@ -268,7 +268,7 @@ class PendingQueues:
     def refuse(
         self,
         key: str,
-        reason: Reason,
+        reason: ReasonCode,
         again: float | None = None,
         *,
         overtaken: bool = False,
@@ -439,7 +439,7 @@ class PendingQueues:
         item = self._items.get(key)
         return item.workload if item else None
 
-    def refusals(self) -> dict[str, tuple[Reason, float | None]]:
+    def refusals(self) -> dict[str, tuple[ReasonCode, float | None]]:
         """Returns the inadmissible workloads by key: reason and `again` as `refuse` got them for it or its class."""
         return refusals(self._items, self.lines.by_queue)
 

@@ -94,6 +94,16 @@ def test_the_time_that_pods_have_to_end(written: tuple[object, ...], seconds: fl
     assert convert.workload(wire_workload(*pod_sets), cluster_queue="cq").termination == seconds
 
 
+def test_a_feature_gets_its_annotations_and_no_longer_text_than_it_needs() -> None:
+    wire = wire_workload()
+    annotations = {"stowage.dev/note": "x" * 5000, "stowage.dev/other": "y"}
+    tenant = wire.model_copy(update={"metadata": wire.metadata.model_copy(update={"annotations": annotations})})
+    read = convert.workload(tenant, cluster_queue="cq", annotations=("stowage.dev/note", "stowage.dev/absent"))
+    assert read.annotation("stowage.dev/note") == "x" * convert.LONGEST_ANNOTATION
+    assert read.annotation("stowage.dev/absent") is None
+    assert read.annotation("stowage.dev/other") is None
+
+
 @pytest.mark.parametrize(
     ("request_", "topology"),
     [

@@ -10,6 +10,7 @@ from admission.controllers.jobs.context import JobContext, JobOptions
 from admission.controllers.jobs.plan.elastic import first_request, marked, pod_sets_of
 from admission.controllers.jobs.plan.equivalence import normal
 from admission.controllers.state.actions import PatchWorkload, PlannedEvent
+from admission.engine import features
 from admission.integrations.base import Job, JobIntegration, as_prioritized, as_selective
 from admission.integrations.exclusive import EXCLUSIVE, exclusive_annotations
 from admission.integrations.names import workload_name
@@ -24,7 +25,12 @@ from api.workloads import PodSet, PriorityClassRef, Workload, WorkloadSpec
 _SCHEDULING_GROUP: Final = "scheduling.k8s.io"
 _COPIED_PREFIX: Final = "provreq.kueue.x-k8s.io/"
 _LABEL_VALUE: Final = re.compile(r"(?=.{0,63}$)([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?")
-_COPIED: Final = (names.ADMISSION_GATED_BY, names.PLACEMENT_PROFILE, names.RESERVATION, *moves.KEYS_OF_JOBS)
+_COPIED: Final[tuple[str, ...]] = (
+    names.ADMISSION_GATED_BY,
+    names.PLACEMENT_PROFILE,
+    names.RESERVATION,
+    *moves.KEYS_OF_JOBS,
+)
 _COPIED_ONCE: Final = (names.TRACE_CONTEXT,)
 """Only when the Workload is composed: a later change by the user has no effect."""
 
@@ -106,9 +112,14 @@ def uid_label(uid: str) -> dict[str, str]:
 
 def copied_annotations(job: Job, context: JobContext, kind: JobIntegration | None = None) -> dict[str, str]:
     """Returns the annotations of the job, and of its parts, that are copied to its Workload."""
-    keys = {*_COPIED, *_COPIED_ONCE, *context.options.annotation_keys_to_copy}
+    keys = {*_copied(), *_COPIED_ONCE, *context.options.annotation_keys_to_copy}
     own = {k: v for k, v in annotations_of(job).items() if k in keys or k.startswith(_COPIED_PREFIX)}
     return {**own, **_exclusive(job, kind)}
+
+
+def _copied() -> tuple[str, ...]:
+    """Returns the annotations that a Workload always has as its job has them."""
+    return _COPIED + features.read_annotations()
 
 
 def _exclusive(job: Job, kind: JobIntegration | None) -> dict[str, str]:
@@ -214,7 +225,7 @@ def spec_patch(
         del spec["podSets"]
     patch: dict[str, Any] = {"spec": spec} if spec else {}
     exclusive = _differing(workload, _exclusive(job, kind), EXCLUSIVE)
-    if changed := {**changed_annotations(workload, job, _COPIED), **exclusive}:
+    if changed := {**changed_annotations(workload, job, _copied()), **exclusive}:
         patch["metadata"] = {"annotations": changed}
     return patch
 

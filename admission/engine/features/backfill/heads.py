@@ -27,7 +27,7 @@ from admission.engine.model import ClusterQueue, Workload
 from admission.engine.queue.cluster_queue import shape_of
 from admission.engine.queue.pending import StartReservation
 from admission.engine.queue.queues import PendingQueues
-from admission.engine.reasons import Reason
+from admission.engine.reasons import Reason, ReasonCode
 from admission.engine.requests import possible_requests
 
 BEHIND: Final = Reason.PENDING_EVALUATION
@@ -59,7 +59,7 @@ class Heads:
         self._guesses: dict[Hashable, tuple[float, int]] = {}
 
     def refused(
-        self, workload: Workload, queue: ClusterQueue, reason: Reason, level: int, *, fits_nowhere: bool = False
+        self, workload: Workload, queue: ClusterQueue, reason: ReasonCode, level: int, *, fits_nowhere: bool = False
     ) -> ReservedStart:
         """Reserves a start for a refused workload of a backfill queue if it is the first that waits.
 

@@ -16,9 +16,9 @@ from admission.engine.cycle.solve import LeavesQuota, Unsolved, solve
 from admission.engine.ledger.ledger import Ledger
 from admission.engine.model import Workload
 from admission.engine.queue.cluster_queue import order_of
-from admission.engine.reasons import Reason
+from admission.engine.reasons import ReasonCode
 
-Refuses = Callable[[Nomination], tuple[Reason, str] | None]
+Refuses = Callable[[Nomination], tuple[ReasonCode, str] | None]
 Fitting = tuple[Nomination, ...]
 
 
@@ -27,7 +27,7 @@ class GroupNotStarted:
     """Why a group does not start, and because of which member. `stranded` are members whose quota must be released."""
 
     member: str
-    reason: Reason
+    reason: ReasonCode
     message: str
     stranded: tuple[str, ...] = ()
 
