@@ -26,7 +26,7 @@ from admission.controllers.jobs.uncreated import UncreatedController, creation_e
 from admission.controllers.moves.move_controller import MoveController
 from admission.controllers.nodes.node_controller import NodeController
 from admission.controllers.nodes.node_failures import FailureRules
-from admission.controllers.nodes.pod_mover import PodMover
+from admission.controllers.nodes.pod_displacer import PodDisplacer
 from admission.controllers.nodes.relabelled import RelabelledController
 from admission.controllers.nodes.shared_hostnames import SharedHostnamesController
 from admission.controllers.nodes.spare_hosts.feature import SpareHosts
@@ -252,8 +252,8 @@ def nodes(shared: Shared, decides: Deciding) -> ProcessPart:
     pending, warnings = unbound_informer(shared.kube), scheduling_warnings(shared.kube)
     created, failures = creation_events(shared.kube), FailureRules(together=section.replace_nodes_together)
     failed = NodeController(writer, views, ledger, evictor, recorder, rules=failures, displace=displace)
-    mover = PodMover(writer, views, ledger, displace)
-    unbound = UnboundController(writer, views, ledger, pending, warnings, evictor, recorder, limit, mover=mover)
+    displacer = PodDisplacer(writer, views, ledger, displace)
+    unbound = UnboundController(writer, views, ledger, pending, warnings, evictor, recorder, limit, displacer=displacer)
     uncreated = UncreatedController(writer, views, ledger, created, evictor, recorder, limit)
     relabelled = RelabelledController(writer, views, ledger, recorder)
     shared_hostnames = SharedHostnamesController(views, recorder)

@@ -211,7 +211,7 @@ _CONCURRENT_ADMISSION = {
             "properties": {
                 "mode": {
                     "type": "string",
-                    "description": "Move to a flavor that comes earlier in the list, or stay.",
+                    "description": "Take a flavor that comes earlier in the list, or stay.",
                     "enum": ["TryPreferredFlavors", "RetainFirstAdmission"],
                 },
                 "constraints": {

@@ -219,10 +219,12 @@ class Feature:
 
 
 _MOVES: Final = r"[./]moves\b|\b[Mm]overs?\b|\bMOV(?:E|ES|ING|ABLE)\w*|\bMove\w*\b"
+_MOVES_OWN: Final = r"/(?:convert_)?moves(?:/|\.py)|/defrag|features/__init__"
+"""Its packages on each side, `stowage defrag`, and the modules that read its annotations."""
 _ELASTIC: Final = r"(?i)(?<!api\.)elastic(?!.?quota|.?block|_(?:group|sigs|version))"
 """Neither elastic quotas nor AWS' volumes. A line of a package's plate goes with the module that it names."""
 FEATURES: Final = (
-    Feature("moves", "(?:engine|controllers)/moves/|features/(?:moves|__init__)", _MOVES, 43, "10"),
+    Feature("moves", _MOVES_OWN, _MOVES, 43, "10"),
     Feature("spare hosts", "spare", r"(?i)spare.?host", 45, "10"),
     Feature("advance reservations", "advance_reservation", r"(?i)advance.?reservation", 37, "10"),
     Feature("backfill", "backfill", r"(?i)backfill", 46, "12"),

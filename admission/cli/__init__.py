@@ -9,8 +9,7 @@ explanation          how that is printed
 strangers            the object of an unmanaged kind, for `explain`
 simulate             a simulation of the queue
 snapshot             the controller's state, as a file
-defrag               moves that would give a gang its domain
-defrag_apply         has the controller make them
+defrag/              moves that would give a gang its domain
 topology             Topology and ResourceFlavors from labels of nodes
 doctor               what is wrong with an installation
 support_bundle       one archive for a question

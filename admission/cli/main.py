@@ -196,7 +196,7 @@ def defrag(
     context: Context = None,
 ) -> None:
     """Plan which running workloads move so that a gang gets its domain: moves, work lost, what then fits."""
-    from admission.cli import defrag as command
+    from admission.cli.defrag import command
 
     if make and (plan or files or snapshot or jobs):
         raise typer.BadParameter("--apply excludes --plan, --for, --snapshot and files: it changes a live cluster")

@@ -21,7 +21,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from admission.cli.connection import connect, worded
 from admission.simulation import picture, result_json, tables
 from admission.simulation.comparison import figures_of_load
-from admission.simulation.moves import Moves
+from admission.simulation.moves.maker import Moves
 from admission.simulation.result import SimulationResult, WorkloadRun, figures
 from admission.simulation.run import Progress as Step
 from admission.simulation.run import SimulationOptions, simulate_with

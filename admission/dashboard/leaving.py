@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from admission.dashboard.cluster import Cluster
-from admission.engine.moves.wording import gang_of
+from admission.engine.features.moves.wording import gang_of
 from admission.engine.preemption.wording import preemptor_of
 from api.kube.turns import Turns
 from api.meta import find_condition, is_true

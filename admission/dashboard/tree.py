@@ -180,7 +180,7 @@ class FlavorTree:
     def _hold_what_is_left(
         self, at: int, ledger: Ledger, left: Mapping[str, str], foreign: list[int], held: list[int]
     ) -> None:
-        """Counts pods of those that leave as held, not as foreign: a mover has its quota elsewhere already."""
+        """Counts pods of those that leave as held, not as foreign: one that runs elsewhere next has its quota there already."""
         allocations = ledger.allocations
         for name in self._nodes[at]:
             for key in allocations.pods_on(name):

@@ -19,7 +19,6 @@ spare_quota           places for pods and spare hosts for which there is quota t
 topology_relaxation   relaxation of a required level with time
 advance_reservations  the nodes of advance reservations
 expected_start        the words for the start of a waiting workload
-moves/                running workloads that go to other places
 explain/              why a workload waits
 listed, pauses        names in a sentence; the pause of a long computation
 """

@@ -103,7 +103,7 @@ class SchedulerState:
     def _set_queue(self, queue: ClusterQueue) -> bool:
         self._known.add(queue.name)
         before = self.ledger.quota.spec(queue.name)
-        if before is None or (before.moves, before.moves_per_day) != (queue.moves, queue.moves_per_day):
+        if before is None or (before.restart, before.moves_per_day) != (queue.restart, queue.moves_per_day):
             self.movability += 1
         left = self.ledger.quota.relatives(queue.name)
         self.ledger.apply(queue)
@@ -223,5 +223,5 @@ class SchedulerState:
 
 def _permission(workload: Workload) -> tuple[object, ...]:
     """Returns which of the workload's terms say whether it may be moved. A checkpoint changes only the cost."""
-    terms = workload.moves
+    terms = workload.restart
     return terms.movable, terms.minimum_run, terms.moving

@@ -2,8 +2,8 @@
 
 run                   simulate: arrivals, cycles and ends in order; nothing waits for a clock
 attempts              the work of a workload from one start to a stop, and what the stop loses
-moves                 makes moves as the controller does
-defragmentation       plans moves in a world, and shows what would fit afterwards
+room_maker            what may act between the cycles
+moves/                makes moves as the controller does, and plans them
 comparison            figures of a simulation, to compare it with another
 result                the result of each workload, and statistics over all
 tables, result_json   the results as tables (rich), and as JSON

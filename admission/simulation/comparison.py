@@ -28,7 +28,7 @@ class LoadFigures:
     others: WaitFigures
     turnaround: float
     finished: int
-    moves: int
+    relocations: int
     evictions: int
     lost: float
     use: tuple[tuple[str, str, float], ...]
@@ -54,7 +54,7 @@ def figures_of_load(outcome: SimulationResult, is_gang: Selects = requires_domai
         figures(others, outcome.ended),
         fmean(ended) if ended else 0.0,
         sum(run.state is WorkloadState.FINISHED for run in runs),
-        sum(run.moves for run in runs),
+        sum(run.relocations for run in runs),
         sum(run.evictions for run in runs),
         sum(run.lost_device_seconds for run in runs),
         tuple((line.flavor, line.resource, line.share) for line in outcome.use),

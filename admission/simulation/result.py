@@ -11,7 +11,6 @@ from enum import StrEnum
 from statistics import fmean
 
 from admission.engine.model import Admission, FlavorResource, Workload
-from admission.engine.moves.movers import devices
 
 
 class WorkloadState(StrEnum):
@@ -28,8 +27,8 @@ class WorkloadRun:
     """The history of one workload.
 
     `reason` and `message` are those of its last wait, and stay after its admission. `refusals` counts Wait decisions,
-    `evictions` counts evictions and `moves` moves to other places; `lost` is the seconds of running that these made useless.
-    `preempts` names the victims of its last Preempt decision.
+    `evictions` counts evictions and `relocations` restarts at other places; `lost` is the seconds of running that these made
+    useless. `preempts` names the victims of its last Preempt decision.
     """
 
     workload: Workload
@@ -42,7 +41,7 @@ class WorkloadRun:
     message: str = ""
     refusals: int = 0
     evictions: int = 0
-    moves: int = 0
+    relocations: int = 0
     lost: float = 0.0
     rejected: bool = False
     preempts: tuple[str, ...] = ()
@@ -63,8 +62,8 @@ class WorkloadRun:
 
     @property
     def lost_device_seconds(self) -> float:
-        """The work that evictions and moves lost, in device-seconds."""
-        return self.lost * devices(self.workload.pod_sets)
+        """The work that evictions and relocations lost, in device-seconds."""
+        return self.lost * self.workload.devices
 
     @property
     def waited(self) -> float | None:

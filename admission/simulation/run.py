@@ -5,7 +5,7 @@ anything left to do, like the controller's loop. An admitted workload runs for i
 pod starts and image pulls take no time. Equal worlds give equal results.
 
 A workload that a Preempt decision evicts stops at once, is queued again, and restarts from its last checkpoint, or from the
-beginning without one (attempts.py). A room maker, such as the moves of moves.py, acts between the cycles.
+beginning without one (attempts.py). A room maker (room_maker.py) acts between the cycles.
 """
 
 from __future__ import annotations
@@ -18,13 +18,19 @@ from math import inf
 
 from admission.engine.cycle.cycle import CycleReport
 from admission.engine.decision import Admit, Decision, Evict, Preempt, Reject, Wait
-from admission.engine.model import BoundPod, ClusterQueue, FlavorResource, ObjectRemoved, RemovedKind, Workload
-from admission.engine.moves.movers import terms_of
-from admission.engine.moves.plans import Move
+from admission.engine.model import (
+    NO_TERMS,
+    Admission,
+    BoundPod,
+    FlavorResource,
+    ObjectRemoved,
+    RemovedKind,
+    Workload,
+)
 from admission.simulation.attempts import Attempt
-from admission.simulation.moves import MakerOf, RoomMaker
 from admission.simulation.occupancy import nodes, quota
 from admission.simulation.result import SimulationResult, UseMeter, WorkloadRun
+from admission.simulation.room_maker import MakerOf, RoomMaker
 from admission.world.world import World
 
 RUN_FOR = 600.0
@@ -136,7 +142,7 @@ class _Simulation:
         self._charge(run, +1)
         about = self.world.about.get(workload.key)
         spent = self._begun - about.since if about and about.since is not None else 0.0
-        saved = workload.moves.checkpoint
+        saved = workload.restart.checkpoint
         begun = -self._ms(max(0.0, spent))
         first = self._first_attempt(workload.key, begun)
         if saved is not None and saved <= self._begun:
@@ -256,7 +262,7 @@ class _Simulation:
                 run.reason, run.message = str(notice.reason), notice.message
 
     def _admit(self, run: WorkloadRun, decision: Admit) -> None:
-        if run.admitted is not None and run.ended is None:  # a running workload moves to other nodes
+        if run.admitted is not None and run.ended is None:  # a running workload gets other nodes
             run.admission = decision.admission
             return
         if run.admitted is None:
@@ -315,14 +321,12 @@ class _Simulation:
         """Ends the attempt of a workload that restarts; returns the next one."""
         attempt = self._taken(run.workload.key)
         run.lost += attempt.lost(self._moment) / 1000
-        terms = terms_of(run.workload, self._queue_of(run))
+        queue = self.world.ledger.quota.spec(run.workload.cluster_queue)
+        terms = run.workload.restart.completed_by(NO_TERMS if queue is None else queue.restart)
         return attempt.again(self._moment, self._ms(terms.cost or 0))
 
-    def _queue_of(self, run: WorkloadRun) -> ClusterQueue | None:
-        return self.world.ledger.quota.spec(run.workload.cluster_queue)
-
     def _note_checkpoint(self, key: str) -> None:
-        """Notes when the workload saves its work next: plans of moves count what it loses since."""
+        """Notes when the workload saves its work next: plans count what it loses since."""
         self._next_save.pop(key, None)
         at = self._attempts[key].next_checkpoint(self._moment) if self._options.maker is not None else None
         if at is not None:
@@ -340,12 +344,12 @@ class _Simulation:
     def _admitted_now(self, workload: Workload) -> Workload:
         return replace(workload, reserved=self.world.now, admitted=self.world.now)
 
-    def _moved_now(self, workload: Workload) -> Workload:
-        terms = replace(workload.moves, moved=self.world.now, moves=workload.moves.moves + 1)
-        return replace(workload, moves=terms)
+    def _relocated_now(self, workload: Workload) -> Workload:
+        terms = replace(workload.restart, moved=self.world.now, moves=workload.restart.moves + 1)
+        return replace(workload, restart=terms)
 
     def _saved_at(self, workload: Workload, saved: int) -> Workload:
-        return replace(workload, moves=replace(workload.moves, checkpoint=self._begun + saved / 1000))
+        return replace(workload, restart=replace(workload.restart, checkpoint=self._begun + saved / 1000))
 
     # ---- what a room maker may do
 
@@ -363,14 +367,14 @@ class _Simulation:
                     self._change(key, partial(self._saved_at, saved=saved))
                 self._note_checkpoint(key)
 
-    def move(self, move: Move) -> None:
-        """Restarts a workload at its new place, for which the ledger already charges it."""
-        run = self._outcome.runs[move.workload]
-        run.admission, run.moves = move.after, run.moves + 1
-        for pod in self._pods.pop(move.workload, ()):
+    def relocate(self, key: str, place: Admission) -> None:
+        """Restarts a workload at another place, for which the ledger already charges it."""
+        run = self._outcome.runs[key]
+        run.admission, run.relocations = place, run.relocations + 1
+        for pod in self._pods.pop(key, ()):
             self.world.apply(ObjectRemoved(RemovedKind.POD, pod))
-        self._change(move.workload, self._moved_now)
-        self._start(move.workload, self._stop(run))
+        self._change(key, self._relocated_now)
+        self._start(key, self._stop(run))
 
     def evict(self, key: str) -> None:
         """Stops a workload, which is queued again."""

@@ -100,7 +100,7 @@ def compared(loads: Mapping[str, LoadFigures]) -> Table:
         table.add_row("  longest", *(clock(one.most) for one in waits))
     table.add_row("  from arrival to end, mean", *(clock(one.turnaround) for one in every))
     table.add_row("finished", *(str(one.finished) for one in every))
-    table.add_row("moves, evictions", *(f"{one.moves}, {one.evictions}" for one in every))
+    table.add_row("moves, evictions", *(f"{one.relocations}, {one.evictions}" for one in every))
     table.add_row("device-hours lost", *(f"{one.lost / 3600:.1f}" for one in every))
     for flavor, resource in dict.fromkeys((line[0], line[1]) for one in every for line in one.use):
         shares = [next((line[2] for line in one.use if line[:2] == (flavor, resource)), 0.0) for one in every]

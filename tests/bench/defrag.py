@@ -24,6 +24,10 @@ from typing import Final
 
 from admission.engine.cycle.solve import flavors_of, place
 from admission.engine.decide import decide
+from admission.engine.features.moves.movers import movers_of
+from admission.engine.features.moves.plan import PlanOptions, plan
+from admission.engine.features.moves.plans import MovePlan, NoPlan
+from admission.engine.features.moves.vacate import vacate
 from admission.engine.ledger.holds import HoldKind
 from admission.engine.ledger.ledger import Ledger
 from admission.engine.model import (
@@ -35,7 +39,6 @@ from admission.engine.model import (
     DomainCount,
     Flavor,
     FlavorQuotas,
-    MoveTerms,
     Node,
     ObjectRemoved,
     PodSet,
@@ -43,13 +46,10 @@ from admission.engine.model import (
     Quota,
     RemovedKind,
     ResourceGroup,
+    RestartTerms,
     TopologyRequest,
     Workload,
 )
-from admission.engine.moves.movers import movers_of
-from admission.engine.moves.plan import PlanOptions, plan
-from admission.engine.moves.plans import MovePlan, NoPlan
-from admission.engine.moves.vacate import vacate
 from admission.engine.queue.queues import PendingQueues
 from admission.engine.requests import placement_requests
 from admission.engine.scheduler_state import SchedulerState
@@ -112,8 +112,8 @@ def _workload(key: str, size: int, index: int, hosts: dict[str, int]) -> Workloa
     usage = {"cpu": 1000 * size, GPU: size}
     got = PodSetAdmission("main", dict.fromkeys(usage, "gpu"), usage, size, assignment)
     since = NOW - 3600 - 60 * (index * 31 % 500)
-    terms = MoveTerms(movable=True, cost=120, checkpoint=NOW - 60 * (index * 17 % 30))
-    running = Workload(key, key, "ns/lq", "q", (pod_set,), reserved=since, admitted=since, moves=terms)
+    terms = RestartTerms(movable=True, cost=120, checkpoint=NOW - 60 * (index * 17 % 30))
+    running = Workload(key, key, "ns/lq", "q", (pod_set,), reserved=since, admitted=since, restart=terms)
     return replace(running, admission=Admission("q", (got,)))
 
 

@@ -20,8 +20,9 @@ from typing import Any, Final
 
 from admission.engine.model import PlacementOptions, Workload
 from admission.simulation.comparison import LoadFigures, Selects, figures_of_load
-from admission.simulation.moves import MakerOf, Moves
+from admission.simulation.moves.maker import Moves
 from admission.simulation.result import WaitFigures
+from admission.simulation.room_maker import MakerOf
 from admission.simulation.run import SimulationOptions, simulate_with
 from admission.simulation.tables import clock
 from admission.webhook.rules.review_rules import ReviewRules
@@ -123,9 +124,10 @@ def run(only: str = "", hours: float = FRAGMENTED.hours) -> None:
 def _show(arm: str, load: LoadFigures, cpu: float) -> None:
     (use,) = [share for _, name, share in load.use if name == max(name for _, name, _ in load.use)]
     print(f"  {arm:<15} gangs {_waits(load.gangs)}; others {_waits(load.others)}")
+    lost = f"{load.relocations} moves, {load.evictions} evictions, {load.lost / HOUR:.1f} device-hours lost"
     print(
-        f"  {'':<15} from arrival to end {clock(load.turnaround)} (others); {load.finished} finished; {load.moves} moves, "
-        f"{load.evictions} evictions, {load.lost / HOUR:.1f} device-hours lost; use {use:.1%}; {cpu:.0f} s on a processor",
+        f"  {'':<15} from arrival to end {clock(load.turnaround)} (others); {load.finished} finished; {lost}; use {use:.1%}; "
+        f"{cpu:.0f} s on a processor",
         flush=True,
     )
 

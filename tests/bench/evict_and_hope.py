@@ -8,13 +8,14 @@ with the least work running. They are queued again under their old times and go 
 from __future__ import annotations
 
 from admission.engine.decision import Preempt, Wait
+from admission.engine.features.moves.free_hosts import slots_at
+from admission.engine.features.moves.movers import movers_of
+from admission.engine.features.moves.plan_times import PlanTimes
 from admission.engine.model import PodSet, Workload
-from admission.engine.moves.free_hosts import slots_at
-from admission.engine.moves.movers import movers_of
-from admission.engine.moves.plan_times import PlanTimes
 from admission.engine.reasons import Reason
 from admission.engine.topology.tree.tree import Tree
-from admission.simulation.moves import AFTER, Stage
+from admission.simulation.moves.maker import AFTER
+from admission.simulation.room_maker import Stage
 
 
 class EvictAndHope:

@@ -19,12 +19,12 @@ from admission.engine.model import (
     DomainCount,
     Flavor,
     FlavorQuotas,
-    MoveTerms,
     Node,
     PodSet,
     PodSetAdmission,
     Quota,
     ResourceGroup,
+    RestartTerms,
     SliceLayer,
     TopologyRequest,
     Workload,
@@ -38,7 +38,7 @@ NOW: Final = 1_000_000.0
 SMALL: Final = ((1, 2), (1, 4), (1, 8), (2, 8), (4, 8))
 """Pods and GPUs of each pod."""
 SAVE_EVERY: Final = 1800.0
-TERMS: Final = MoveTerms(movable=True, cost=120)
+TERMS: Final = RestartTerms(movable=True, cost=120)
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ class FragmentedLoad:
 
 def is_large(workload: Workload) -> bool:
     """Reports whether it is one of the gangs."""
-    return workload.moves.movable is not True
+    return workload.restart.movable is not True
 
 
 def fragmented(load: FragmentedLoad, kind: type[World] = World) -> World:
@@ -79,7 +79,7 @@ def fragmented(load: FragmentedLoad, kind: type[World] = World) -> World:
         world.about[made.key] = WorkloadFacts(made.key, lasts, since, save_every=SAVE_EVERY)
         world.apply(made)
     for at, made, lasts in sorted(_coming(load, draw), key=lambda each: each[0]):
-        every = SAVE_EVERY if made.moves.movable else None
+        every = SAVE_EVERY if made.restart.movable else None
         world.about[made.key] = WorkloadFacts(made.key, lasts, save_every=every)
         world.arrivals.append(Arrival(NOW + at, replace(made, queued=NOW + at)))
     return world
@@ -131,9 +131,9 @@ def _small(key: str, pods: int, gpus: int) -> Workload:
     return _workload(key, pods, gpus, TopologyRequest(unconstrained=True), TERMS)
 
 
-def _workload(key: str, pods: int, gpus: int, topology: TopologyRequest, terms: MoveTerms) -> Workload:
+def _workload(key: str, pods: int, gpus: int, topology: TopologyRequest, terms: RestartTerms) -> Workload:
     pod_set = PodSet("main", pods, {"cpu": gpus * 8000, GPU: gpus}, topology=topology)
-    return Workload(key, key, "ns/lq", "q", (pod_set,), moves=terms)
+    return Workload(key, key, "ns/lq", "q", (pod_set,), restart=terms)
 
 
 def _coming(load: FragmentedLoad, draw: Random) -> Iterator[tuple[float, Workload, float]]:
@@ -147,7 +147,11 @@ def _coming(load: FragmentedLoad, draw: Random) -> Iterator[tuple[float, Workloa
     )
     for number, at in enumerate(_times(draw, load.gangs_per_hour, load.hours)):
         pods, topology = draw.choice(shapes)
-        yield at, _workload(f"ns/gang-{number:04d}", pods, EACH, topology, MoveTerms()), _lasts(draw, load.gang_hours)
+        yield (
+            at,
+            _workload(f"ns/gang-{number:04d}", pods, EACH, topology, RestartTerms()),
+            _lasts(draw, load.gang_hours),
+        )
 
 
 def _times(draw: Random, per_hour: float, hours: float) -> Iterator[float]:

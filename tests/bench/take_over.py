@@ -22,13 +22,13 @@ from admission.controllers.moves.places import HeldPlaces
 from admission.controllers.moves.take_over import TakeOver
 from admission.controllers.state import conditions
 from admission.controllers.watch.cluster_view import Views
+from admission.engine.features.moves.commit import commit
+from admission.engine.features.moves.plan import PlanOptions, plan
+from admission.engine.features.moves.plans import MovePlan
+from admission.engine.features.moves.wording import moving_message, purpose_of
 from admission.engine.ledger.holds import HoldKind, hold_key
 from admission.engine.ledger.ledger import Ledger
-from admission.engine.model import ClusterQueue, MoveTerms, PreemptionPolicy, TopologyRequest
-from admission.engine.moves.commit import commit
-from admission.engine.moves.plan import PlanOptions, plan
-from admission.engine.moves.plans import MovePlan
-from admission.engine.moves.wording import moving_message, purpose_of
+from admission.engine.model import ClusterQueue, PreemptionPolicy, RestartTerms, TopologyRequest
 from admission.engine.queue.queues import PendingQueues
 from admission.engine.scheduler_state import SchedulerState
 from api.meta import ObjectMeta
@@ -81,7 +81,7 @@ class Interrupted:
         for move in found.moves:
             mover = self.ledger.workload(move.workload)
             assert mover is not None
-            self.ledger.apply(replace(mover, admission=move.after, moves=replace(mover.moves, moving=True)))
+            self.ledger.apply(replace(mover, admission=move.after, restart=replace(mover.restart, moving=True)))
             self.objects[move.workload] = _moved("q", move.workload[3:], key, moving=True)
 
     async def resume(self) -> list[MovePlan]:
@@ -112,8 +112,8 @@ def _mixed(ledger: Ledger) -> None:
         found = ledger.workload(key)
         assert found is not None
         movable = number % 3 == 0
-        terms = replace(found.moves, movable=movable) if movable else MoveTerms()
-        changed = replace(found, priority=2 * URGENT if movable else number % 5, moves=terms)
+        terms = replace(found.restart, movable=movable) if movable else RestartTerms()
+        changed = replace(found, priority=2 * URGENT if movable else number % 5, restart=terms)
         ledger.apply(replace(changed, admission=ledger.admission(key)))
 
 

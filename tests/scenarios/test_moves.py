@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from admission.cli import defrag as command
+from admission.cli.defrag import command
 from admission.world.rules import WorldRules
 from api.kube.resources import JOBS, PODS, WORKLOADS
 from api.meta import find_condition

@@ -2,7 +2,7 @@
 
 move_controller   the entry: for which waiting workload to move, and when
 topology_moves    the same for what a Topology asks for
-planning          computes a plan (engine/moves) in turns
+planning          computes a plan (engine/features/moves) in turns
 executor          takes the places of a plan, then writes its moves
 movable           whether any workload may be moved at all
 budgets           how many moves the ClusterQueues may still make

@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections import Counter
 
 from admission.controllers.moves.move_log import MoveLog
+from admission.engine.features.moves.movers import USED_UP, WITHIN_MINIMUM, movable_from
+from admission.engine.features.moves.plan_times import PlanTimes
+from admission.engine.features.moves.plans import MovePlan, NoPlan
 from admission.engine.ledger.ledger import Ledger
 from admission.engine.model import ClusterQueue
-from admission.engine.moves.movers import USED_UP, WITHIN_MINIMUM, movable_from
-from admission.engine.moves.plan_times import PlanTimes
-from admission.engine.moves.plans import MovePlan, NoPlan
 
 
 class MoveBudgets:

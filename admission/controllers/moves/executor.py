@@ -25,10 +25,10 @@ from admission.controllers.write.admission_writer import AdmissionWriter
 from admission.controllers.write.outcome import Outcome
 from admission.engine.cycle.repeated_preemption import may_not_evict
 from admission.engine.decision import Preempt
+from admission.engine.features.moves.commit import commit, unevictable
+from admission.engine.features.moves.plans import MovePlan
+from admission.engine.features.moves.wording import NAMED, moving_message
 from admission.engine.listed import listed
-from admission.engine.moves.commit import commit, unevictable
-from admission.engine.moves.plans import MovePlan
-from admission.engine.moves.wording import NAMED, moving_message
 from admission.metrics import controller as metrics
 from api.errors import NotLeader, StowageError
 from api.kube.client import Kube

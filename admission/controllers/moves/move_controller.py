@@ -2,13 +2,13 @@
 
 The scheduler reports each workload that it lets wait. One that has waited `first` seconds for a place is planned for, one at a
 time and in the order of the queues, in short turns of the loop with rests between (turns.py). A plan is checked against the
-ledger in one step (engine/moves/commit.py), which takes all places; then the moves are written one after the other. If a mover
+ledger in one step (`commit` of the engine), which takes all places; then the moves are written one after the other. If a mover
 has changed so that it stays, the rest are not moved and the waiting workload gets its usual reason again; what was moved
-already runs at its new place. engine/moves/plan_times.py says when the next plan is made for a workload without one.
+already runs at its new place. The engine's `PlanTimes` says when the next plan is made for a workload without one.
 
 Before workloads are evicted for one that has quota, moves are planned for it. They are made if they lose no more work than
 the evictions would; else the evictions are decided again at once. If moves alone do not help, a plan in which some blockers
-move and others are evicted may (engine/moves/blockers.py); instead of evictions it is made if it evicts fewer, or less
+move and others are evicted may (`with_evictions` of the engine); instead of evictions it is made if it evicts fewer, or less
 important ones.
 """
 
@@ -35,14 +35,14 @@ from admission.controllers.report.first_series import DONE
 from admission.controllers.watch.cluster_view import Views
 from admission.engine.cycle.solve import flavors_of
 from admission.engine.decision import Preempt, Wait
+from admission.engine.features.moves.choice import is_better, plan_with_evictions
+from admission.engine.features.moves.plan import PlanOptions, plan
+from admission.engine.features.moves.plan_times import FIRST_PAUSE, LONGEST_PAUSE, PlanTimes
+from admission.engine.features.moves.plans import MovePlan, NoPlan
+from admission.engine.features.moves.waiting import LatestStart, latest_start
+from admission.engine.features.moves.wording import purpose_of
 from admission.engine.flavors.assign import Mode
 from admission.engine.model import Workload as EngineWorkload
-from admission.engine.moves.choice import is_better, plan_with_evictions
-from admission.engine.moves.plan import PlanOptions, plan
-from admission.engine.moves.plan_times import FIRST_PAUSE, LONGEST_PAUSE, PlanTimes
-from admission.engine.moves.plans import MovePlan, NoPlan
-from admission.engine.moves.waiting import LatestStart, latest_start
-from admission.engine.moves.wording import purpose_of
 from admission.engine.reasons import Reason
 from admission.engine.scheduler_state import SchedulerState
 from admission.metrics import controller as metrics

@@ -10,7 +10,7 @@ from collections import Counter, deque
 from collections.abc import Iterable, Mapping
 
 from admission.engine.convert.convert_moves import terms_of_workload
-from admission.engine.moves.movers import DAY, moved_today
+from admission.engine.features.moves.movers import DAY, moved_today
 from api.kube.turns import Turns
 from api.workloads import Workload
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Final
 
 from admission.controllers.report.turns import Turns
-from admission.engine.moves.plans import MovePlan, NoPlan
+from admission.engine.features.moves.plans import MovePlan, NoPlan
 from admission.metrics import controller as metrics
 
 log = logging.getLogger(__name__)

@@ -16,11 +16,11 @@ from admission.controllers.moves.unfinished import Unfinished
 from admission.controllers.report.turns import Turns
 from admission.controllers.watch.cluster_view import Views
 from admission.engine.cycle.repeated_preemption import may_not_evict
+from admission.engine.features.moves.plans import MovePlan
+from admission.engine.features.moves.resume import evictions_after_moves, moves_after_moves, place_after_moves
+from admission.engine.features.moves.wording import purpose_of
 from admission.engine.ledger.holds import Hold, HoldKind
 from admission.engine.model import Admission, Workload
-from admission.engine.moves.plans import MovePlan
-from admission.engine.moves.resume import evictions_after_moves, moves_after_moves, place_after_moves
-from admission.engine.moves.wording import purpose_of
 from admission.engine.pauses import Around
 from admission.engine.queue.cluster_queue import order_of
 from api.kube.turns import Turns as ShortTurns

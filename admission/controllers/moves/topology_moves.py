@@ -17,13 +17,13 @@ from admission.controllers.moves.executor import MoveExecutor, lost
 from admission.controllers.moves.move_log import MoveLog
 from admission.controllers.moves.planning import computed
 from admission.controllers.watch.cluster_view import Views
+from admission.engine.features.moves.free_hosts import free_hosts
+from admission.engine.features.moves.levels import level_named
+from admission.engine.features.moves.plan import PlanOptions
+from admission.engine.features.moves.plans import MovePlan, NoPlan
+from admission.engine.features.moves.vacate import vacate
+from admission.engine.features.moves.wording import NAMED
 from admission.engine.listed import listed
-from admission.engine.moves.free_hosts import free_hosts
-from admission.engine.moves.levels import level_named
-from admission.engine.moves.plan import PlanOptions
-from admission.engine.moves.plans import MovePlan, NoPlan
-from admission.engine.moves.vacate import vacate
-from admission.engine.moves.wording import NAMED
 from api.annotations.defragmentation import DefragmentPolicy, MoveRequest, policy_of, request_of
 from api.errors import InvalidObject, NotFound, StowageError
 from api.kube.client import Kube, PatchKind

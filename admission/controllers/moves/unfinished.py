@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from typing import Final, Self
 
 from admission.controllers.moves.places import GRACE
-from admission.engine.features.moves import PLACE_HELD
+from admission.engine.features.moves.feature import PLACE_HELD
+from admission.engine.features.moves.wording import gang_of
 from admission.engine.ledger.ledger import Ledger
-from admission.engine.moves.wording import gang_of
 from api.kube.turns import Turns
 from api.meta import find_condition
 from api.names import MOVING, QUOTA_RESERVED
@@ -36,11 +36,11 @@ class Unfinished:
             await turns.give_way()
             if (one := ledger.workload(key)) is None:
                 continue
-            if one.moves.moving:
+            if one.restart.moving:
                 movers.append(key)
             if one.evicted:
                 evicted.append(key)
-            if one.moves.moving or (one.moves.moved is not None and now - one.moves.moved <= GRACE):
+            if one.restart.moving or (one.restart.moved is not None and now - one.restart.moved <= GRACE):
                 gangs.add(_gang_of(objects.get(key)))
         return cls(tuple(sorted(movers)), frozenset((*movers, *evicted)), frozenset(gangs - {""}))
 

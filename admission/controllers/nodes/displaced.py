@@ -1,6 +1,6 @@
 """Decides which pods that no node accepts at their place lose that place, and which of them are ended. Pure.
 
-pod_mover.py calls it, and acts. An ungated pod cannot be assigned elsewhere. So its place is given up and
+pod_displacer.py calls it, and acts. An ungated pod cannot be assigned elsewhere. So its place is given up and
 another one found (second_pass.py); then the pod is ended, and its owner creates a replacement, which the ungater assigns to the
 new place. This requires that the owner replaces the pod and does not fail because of it (`successors`), that another host could
 accept the pod (`helps`), and that the rest of the gang keeps its places. Otherwise the whole workload is evicted, if the

@@ -33,7 +33,7 @@ from admission.controllers.nodes.node_failures import (
     without_unhealthy_node,
 )
 from admission.controllers.nodes.node_replacement import hostnames
-from admission.controllers.nodes.pod_mover import Displace
+from admission.controllers.nodes.pod_displacer import Displace
 from admission.controllers.state.condition_table import Writer
 from admission.controllers.state.evictions import Eviction
 from admission.controllers.watch.cluster_view import Views, hostname

@@ -3,7 +3,7 @@
 The scheduler calls it before each cycle. `nodes` marks the Workloads; engine/cycle/second_pass.py searches for other nodes.
 Nodes often fail together, as when a rack loses power, and are marked one after the other, so a missing node counts as failed as
 soon as another node of the workload is marked. A workload is checked whenever it changes, and again (`again`) when a write of
-the result has failed. Pods that no node accepts at their place are moved in the same way (`displace`; pod_mover.py).
+the result has failed. Pods that no node accepts at their place are moved in the same way (`displace`; pod_displacer.py).
 """
 
 from __future__ import annotations

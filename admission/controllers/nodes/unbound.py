@@ -2,7 +2,7 @@
 
 Ungated pods are expected to be bound. But another pod may take the capacity in between, or a pod may have a term that Stowage
 does not know; then kube-scheduler sets PodScheduled=False, Unschedulable. Such a pod is checked again after a moment, when it
-may be bound; later it gets another place (pod_mover.py). The Workload's condition PodsUnschedulable lists these pods with
+may be bound; later it gets another place (pod_displacer.py). The Workload's condition PodsUnschedulable lists these pods with
 kube-scheduler's message, and turns False once there are none. After the configured timeout the workload is evicted and queues
 again. A workload of a single pod is only reported, since nothing would replace its pod.
 
@@ -22,7 +22,7 @@ from typing import Final
 
 import msgspec
 
-from admission.controllers.nodes.pod_mover import PodMover
+from admission.controllers.nodes.pod_displacer import PodDisplacer
 from admission.controllers.state import conditions
 from admission.controllers.state.actions import PlannedEvent
 from admission.controllers.state.condition_table import Writer
@@ -204,7 +204,7 @@ class UnboundController:
         timeout: float | None,
         now: Callable[[], float] = time.time,
         *,
-        mover: PodMover | None = None,
+        displacer: PodDisplacer | None = None,
     ) -> None:
         self._views, self._ledger, self._evictor = views, ledger, evictor
         self._pods, self._warnings = pods, warnings
@@ -213,7 +213,7 @@ class UnboundController:
         self._bound: dict[str, int] = {}  # bound pods of workloads that lack some, at the last look
         self._reports = ReportWriter(kube, Writer.UNBOUND_PODS, recorder, views.workloads.observe)
         self._reported_at: dict[str, tuple[str, float]] = {}
-        self._mover = mover
+        self._displacer = displacer
         self.reconciler = Reconciler("pods that no node takes", self._reconcile, workers=1)
         # The indexes come first: a handler is told of what is there already.
         warnings.add_index(_BY_NAMESPACE, lambda event: [event.metadata.namespace])
@@ -269,7 +269,7 @@ class UnboundController:
             and (change.old is None or not is_running(change.old.status))
         ):
             self.reconciler.add_after(change.key, _SOME_LATE)
-        elif self._mover is not None and self._mover.is_moving(change.key):
+        elif self._displacer is not None and self._displacer.is_moving(change.key):
             self.reconciler.add(change.key)
 
     # ---- one workload
@@ -286,7 +286,7 @@ class UnboundController:
         reported = before is not None and before.status == "True"
         if not stuck and not reported:
             return None
-        soon = await self._mover.move(workload, stuck) if self._mover is not None and stuck else None
+        soon = await self._displacer.move(workload, stuck) if self._displacer is not None and stuck else None
         later = await self._report(workload, stuck, before if reported else None)
         return min((each for each in (soon, later) if each is not None), default=None)
 
@@ -307,8 +307,8 @@ class UnboundController:
     def _forget(self, key: str) -> None:
         self._reported_at.pop(key, None)
         self._bound.pop(key, None)
-        if self._mover is not None:
-            self._mover.over(key)
+        if self._displacer is not None:
+            self._displacer.over(key)
 
     async def _report(self, workload: Workload, stuck: Sequence[UnboundPod], before: Condition | None) -> float | None:
         """Reports the pods, or evicts the workload after the timeout; `before` is the present condition, if True."""
@@ -351,7 +351,7 @@ class UnboundController:
         known = before is not None and before.status == "True"
         if self._was_reported(workload.key, stuck) and known:
             return
-        moved = not stuck and self._mover is not None and self._mover.has_ended_pods(workload.key)
+        moved = not stuck and self._displacer is not None and self._displacer.has_ended_pods(workload.key)
         status = conditions.unschedulable(workload.status, text, self._now(), generation, moved=moved)
         events = (PlannedEvent("PodsUnschedulable", text, "Warning"),) if stuck and not known else ()
         if await self._reports.write(workload, status, *events) is Outcome.WRITTEN and not stuck:

@@ -27,9 +27,9 @@ from admission.engine.explain.cycle_decision import DecisionInputs
 from admission.engine.explain.explain import explain
 from admission.engine.explain.explanation import Explanation, Verdict
 from admission.engine.explain.wording import headline
+from admission.engine.features.moves.hint import MoveHint, move_hint
+from admission.engine.features.moves.waiting import LatestStart, latest_start
 from admission.engine.ledger.ledger import Ledger
-from admission.engine.moves.hint import MoveHint, move_hint
-from admission.engine.moves.waiting import LatestStart, latest_start
 from admission.engine.queue.queues import PendingQueues
 from admission.engine.quota.fairness import FairSharingRules
 from admission.engine.reasons import Reason

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from admission.controllers.write.outcome import MOVE_OUTCOMES
-from admission.engine.moves.plans import NoPlanReason
+from admission.engine.features.moves.plans import NoPlanReason
 from admission.metrics import controller as metrics
 from api.kube.informers.store import Change, ChangeType
 from api.queues import ClusterQueue

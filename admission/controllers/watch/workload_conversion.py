@@ -96,8 +96,8 @@ class WorkloadConversion:
         name = named.name if named is not None and named.group == GROUP else ""
         priority_class = self._views.workload_priorities.objects.get(name)
         given = [one.metadata.annotations for one in (local, priority_class) if one is not None]
-        terms = convert_moves.completed(converted.moves, given)
-        return converted if terms is converted.moves else replace(converted, moves=terms)
+        terms = convert_moves.completed(converted.restart, given)
+        return converted if terms is converted.restart else replace(converted, restart=terms)
 
     def _pod_sets(self, workload: Workload) -> tuple[model.PodSet, ...]:
         """Converts pod sets once for all Workloads that share a spec object (reading.py), however often they change."""

@@ -19,7 +19,7 @@ from admission.controllers.write.outcome import Outcome
 from admission.controllers.write.status import patch_status, read_again
 from admission.engine.convert import convert_admissions
 from admission.engine.decision import Admit
-from admission.engine.moves.plans import Move
+from admission.engine.features.moves.plans import Move
 from admission.metrics import lives
 from api import backfill
 from api.errors import Conflict, NotFound, ServerError, Unreachable

@@ -16,7 +16,7 @@ from api.names import MOVING, MovingReason
 from api.workloads import Workload, WorkloadStatus
 
 
-def terms_of_workload(w: Workload) -> model.MoveTerms:
+def terms_of_workload(w: Workload) -> model.RestartTerms:
     """Returns the terms of a Workload; not movable if one of its annotations cannot be read, or if it is of plain pods."""
     annotations = w.metadata.annotations
     if w.of_pod_group:
@@ -28,24 +28,18 @@ def terms_of_workload(w: Workload) -> model.MoveTerms:
     return _with_history(terms, w.status)
 
 
-def completed(own: model.MoveTerms, others: Iterable[Mapping[str, str]]) -> model.MoveTerms:
+def completed(own: model.RestartTerms, others: Iterable[Mapping[str, str]]) -> model.RestartTerms:
     """Returns the terms, completed by the annotations of its LocalQueue and WorkloadPriorityClass, in this order.
 
     An object with a value that cannot be read moves nothing.
     """
     for given in others:
         if any(key in given for key in moves.KEYS_OF_CLASSES):
-            general = _terms(moves.of_class(given))
-            own = replace(
-                own,
-                movable=general.movable if own.movable is None else own.movable,
-                cost=general.cost if own.cost is None else own.cost,
-                minimum_run=general.minimum_run if own.minimum_run is None else own.minimum_run,
-            )
+            own = own.completed_by(_terms(moves.of_class(given)))
     return own
 
 
-def _with_history(terms: model.MoveTerms, status: WorkloadStatus) -> model.MoveTerms:
+def _with_history(terms: model.RestartTerms, status: WorkloadStatus) -> model.RestartTerms:
     """Adds when and how often the workload was moved, which its status says."""
     moving = find_condition(status.conditions, MOVING)
     if moving is None:
@@ -56,16 +50,16 @@ def _with_history(terms: model.MoveTerms, status: WorkloadStatus) -> model.MoveT
     return replace(terms, moved=moved, moves=max(1, times), moving=moving.status == "True")
 
 
-def terms_of_queue(annotations: Mapping[str, str]) -> tuple[model.MoveTerms, int | None]:
+def terms_of_queue(annotations: Mapping[str, str]) -> tuple[model.RestartTerms, int | None]:
     """Returns the terms of a ClusterQueue's workloads, and how many may be moved a day; none if that cannot be read."""
     annotated = moves.of_queue(annotations)
     return _terms(annotated), 0 if annotated.faults else annotated.per_day
 
 
-_OF_PODS: Final = model.MoveTerms(movable=False)
+_OF_PODS: Final = model.RestartTerms(movable=False)
 """Nothing starts the plain pods of a group anew."""
 
 
-def _terms(annotations: moves.MoveAnnotations) -> model.MoveTerms:
+def _terms(annotations: moves.MoveAnnotations) -> model.RestartTerms:
     movable = False if annotations.faults else annotations.movable
-    return model.MoveTerms(movable, annotations.cost, annotations.minimum_run, annotations.checkpoint)
+    return model.RestartTerms(movable, annotations.cost, annotations.minimum_run, annotations.checkpoint)

@@ -65,7 +65,7 @@ def cluster_queue(
             reserves_starts=_yes_or_no(queue.metadata.annotations, BACKFILL),
             by_guess=_yes_or_no(queue.metadata.annotations, BACKFILL_LEARNED),
             outside={resource: outside[resource] for resource in sorted(covered & outside.keys())},
-            moves=terms,
+            restart=terms,
             moves_per_day=per_day,
             by_usage=_by_usage(spec.admission_scope),
         )

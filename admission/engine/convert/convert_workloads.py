@@ -120,7 +120,7 @@ def workload(
             replaces=replaces,
             pod_labels=sorted_labels(_owner_labels(w)),
             reservation=_reservation(w),
-            moves=terms_of_workload(w),
+            restart=terms_of_workload(w),
             guess=guess,
             yields=_yields(w) if reserved else None,
             termination=_termination(w),

@@ -4,7 +4,7 @@ advance_reservations   a head that names its advance reservation draws on it
 backfill/              workloads that may start before a waiting head without delaying it
 elastic/               jobs that grow and shrink while they run
 gang_groups/           gangs that start in one cycle or not at all
-moves                  the place that is held for a head while others leave it
+moves/                 running workloads go to other places, so that a gang gets its domain
 spares                 hosts that are kept free for pods that lose theirs
 forecast/              when a waiting workload starts; no hook, since no decision depends on it
 """
@@ -20,7 +20,7 @@ from admission.engine.features.advance_reservations import AdvanceReservations
 from admission.engine.features.backfill.feature import Backfill
 from admission.engine.features.elastic.feature import ElasticJobs
 from admission.engine.features.gang_groups.feature import GangGroups
-from admission.engine.features.moves import HeldPlaces
+from admission.engine.features.moves.feature import HeldPlaces
 from admission.engine.features.spares import Spares
 from admission.engine.reasons import Reason, ReasonCode
 

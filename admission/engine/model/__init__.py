@@ -11,7 +11,7 @@ nodes                  nodes, bound pods and namespaces
 topology               topology requests and assignments
 level_rule             placement constraints
 placement              placement requests and options
-moves                  the terms of moves
+restart                what a restart costs, and whether it may be at another place
 advance_reservations   advance reservations and their marks on nodes
 events                 the events that the feed passes on
 """
@@ -21,7 +21,6 @@ from __future__ import annotations
 from admission.engine.model.advance_reservations import RESERVED_EFFECT, AdvanceReservation
 from admission.engine.model.events import Event, ObjectRemoved, RemovedKind
 from admission.engine.model.level_rule import LevelConstraint, LevelRule, Spreading
-from admission.engine.model.moves import NO_TERMS, MoveTerms
 from admission.engine.model.nodes import Amounts, BoundPod, Namespace, Node, Payer
 from admission.engine.model.placement import Counting, PlacementOptions, PlacementRequest
 from admission.engine.model.queues import (
@@ -37,6 +36,7 @@ from admission.engine.model.queues import (
     SpareRule,
     UnansweredCheck,
 )
+from admission.engine.model.restart import NO_TERMS, RestartTerms
 from admission.engine.model.topology import (
     AUTO_LEVEL,
     Assignment,
@@ -84,7 +84,6 @@ __all__ = [
     "Labels",
     "LevelConstraint",
     "LevelRule",
-    "MoveTerms",
     "Namespace",
     "Node",
     "NodeSelectorRequirement",
@@ -104,6 +103,7 @@ __all__ = [
     "Quota",
     "RemovedKind",
     "ResourceGroup",
+    "RestartTerms",
     "SliceLayer",
     "SpareRule",
     "SpreadTerm",

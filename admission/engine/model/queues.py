@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from admission.engine.model.advance_reservations import AdvanceReservation
-from admission.engine.model.moves import NO_TERMS, MoveTerms
 from admission.engine.model.nodes import Amounts
+from admission.engine.model.restart import NO_TERMS, RestartTerms
 from admission.engine.model.topology import Profile
 from api.pod.pods import Taint, Toleration
 from api.queues import QueueingStrategy, StopPolicy
@@ -130,7 +130,7 @@ class ClusterQueue:
     resources that no group covers are not counted; otherwise a workload that requests them fits nowhere. With
     `reserves_starts`, the first waiting workload gets a reserved start, and others that do not delay it may overtake it; with
     `by_guess`, those of this queue without a time limit may also do so by their guess. `outside` is usage
-    of its quota by pods that no Workload counts, charged to the first flavor of each resource. `moves` are the terms of its
+    of its quota by pods that no Workload counts, charged to the first flavor of each resource. `restart` are the terms of its
     workloads that give none; `moves_per_day` is how many of them may be moved in 24 hours, None for any number.
     `by_usage`: the past usage of LocalQueues orders its workloads (admission fair sharing), where that is configured.
     """
@@ -152,7 +152,7 @@ class ClusterQueue:
     reserves_starts: bool = False
     by_guess: bool = False
     outside: Amounts = field(default_factory=dict)
-    moves: MoveTerms = NO_TERMS
+    restart: RestartTerms = NO_TERMS
     moves_per_day: int | None = None
     by_usage: bool = False
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from admission.engine.model.moves import NO_TERMS, MoveTerms
 from admission.engine.model.nodes import Amounts
 from admission.engine.model.queues import FlavorResource
+from admission.engine.model.restart import NO_TERMS, RestartTerms
 from admission.engine.model.topology import Assignment, Profile, TopologyRequest
 from api.pod.pod_terms import Labels, PodFacts
 from api.pod.pods import NodeSelectorTerm, PreferredTerm, Toleration
@@ -41,6 +41,11 @@ class PodSet:
     labels: Labels = ()
     facts: PodFacts | None = None
     reservations: tuple[str, ...] | None = ()
+
+    @property
+    def devices(self) -> int:
+        """The GPUs and other devices of a pod; 1 for a pod without any."""
+        return max(1, sum(amount for name, amount in self.requests.items() if "/" in name and amount > 0))
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +106,7 @@ class Workload:
     gate is closed, so it must not preempt. `one_pod` marks the Workload of a single plain pod, which nothing replaces.
     `replaces` is the key of the admitted workload of its job that this one replaces, or empty. `pod_labels` are labels that
     its owner gives each pod in addition to the template's. `boost` is the part of its priority from the annotation
-    `priority-boost`. `moves` are the terms under which it may be moved while it runs.
+    `priority-boost`. `restart` are the terms under which it may be started at another place while it runs.
     `reservation` is the advance reservation that it names, or empty. `guess` is for how many seconds it will run at most as
     far as is known from others like it, None if its queue does not go by that or nothing is known. `yields` is from when on
     it may be evicted for a head that it has overtaken, because it started by its guess; None if it did not.
@@ -133,7 +138,7 @@ class Workload:
     replaces: str = ""
     pod_labels: Labels = ()
     boost: int = 0
-    moves: MoveTerms = NO_TERMS
+    restart: RestartTerms = NO_TERMS
     reservation: str = ""
     guess: float | None = None
     yields: float | None = None
@@ -160,6 +165,11 @@ class Workload:
     def asks_beside(self) -> bool:
         """Whether capacity beside its pods is to be held."""
         return any(pod_set.topology is not None and pod_set.topology.asks_beside for pod_set in self.pod_sets)
+
+    @property
+    def devices(self) -> int:
+        """The devices of all pods."""
+        return sum(pod_set.count * pod_set.devices for pod_set in self.pod_sets)
 
     def facts_of(self, pod_set: PodSet) -> PodFacts:
         """Returns what terms of other pods see of a pod of this pod set."""

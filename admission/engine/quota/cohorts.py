@@ -179,7 +179,7 @@ def set_quotas(node: QuotaNode, quotas: Mapping[FlavorResource, Quota]) -> None:
 
 
 def set_parent(node: QuotaNode, parent: QuotaNode | None) -> None:
-    """Moves the node with its subtree. The caller updates the parents' sets of children."""
+    """Gives the node, with its subtree, another parent. The caller updates the parents' sets of children."""
     _pass_up(node, -1)
     if node.parent is not None:
         node.parent.awaited.discard(node)

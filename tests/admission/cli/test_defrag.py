@@ -11,13 +11,13 @@ import pytest
 from rich.console import Console
 from typer.testing import CliRunner
 
-from admission.cli import defrag as command
+from admission.cli.defrag import command
 from admission.cli.main import app
 from admission.engine.model import NO_TERMS, ClusterQueue, Workload
 from admission.world.rules import WorldRules
 from admission.world.snapshot import capture_world
 from admission.world.world import World
-from tests.admission.engine.moves.clusters import NOW, Running, cluster, gang, own
+from tests.admission.engine.features.moves.clusters import NOW, Running, cluster, gang, own
 
 SAMPLES = Path(__file__).resolve().parents[3] / "config" / "samples"
 SITE = tuple(SAMPLES / f"{name}.yaml" for name in ("flavor-levels", "queue", "simulation/nodes", "moves/fragmented"))

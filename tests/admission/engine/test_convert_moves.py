@@ -6,7 +6,7 @@ import pytest
 
 from admission.controllers.state import conditions
 from admission.engine.convert.convert_moves import completed, terms_of_workload
-from admission.engine.model import NO_TERMS, MoveTerms
+from admission.engine.model import NO_TERMS, RestartTerms
 from api.meta import ObjectMeta
 from api.names import IS_GROUP_WORKLOAD, MINIMUM_RUN_TIME, MOVABLE, MOVE_COST, MOVES_PER_DAY
 from api.workloads import Workload, WorkloadStatus
@@ -23,28 +23,28 @@ def workload(annotations: dict[str, str], status: WorkloadStatus | None = None) 
     ("own", "others", "expected"),
     [
         (NO_TERMS, [{}, {}], NO_TERMS),
-        (NO_TERMS, [QUEUE, {}], MoveTerms(True, 60)),
-        (NO_TERMS, [{}, CLASS], MoveTerms(False, 120, 3600)),
-        (NO_TERMS, [QUEUE, CLASS], MoveTerms(True, 60, 3600)),
-        (MoveTerms(False, 5), [QUEUE, CLASS], MoveTerms(False, 5, 3600)),
-        (NO_TERMS, [{MOVABLE: "yes"}, CLASS], MoveTerms(False, 120, 3600)),
-        (NO_TERMS, [{MOVABLE: "true", MOVE_COST: "-1s"}], MoveTerms(False)),
+        (NO_TERMS, [QUEUE, {}], RestartTerms(True, 60)),
+        (NO_TERMS, [{}, CLASS], RestartTerms(False, 120, 3600)),
+        (NO_TERMS, [QUEUE, CLASS], RestartTerms(True, 60, 3600)),
+        (RestartTerms(False, 5), [QUEUE, CLASS], RestartTerms(False, 5, 3600)),
+        (NO_TERMS, [{MOVABLE: "yes"}, CLASS], RestartTerms(False, 120, 3600)),
+        (NO_TERMS, [{MOVABLE: "true", MOVE_COST: "-1s"}], RestartTerms(False)),
         (NO_TERMS, [{MOVES_PER_DAY: "3"}], NO_TERMS),
     ],
     ids=["nothing", "queue", "class", "queue-first", "job-first", "no-boolean", "bad-cost", "of-cluster-queues-only"],
 )
 def test_job_then_local_queue_then_priority_class(
-    own: MoveTerms, others: list[dict[str, str]], expected: MoveTerms
+    own: RestartTerms, others: list[dict[str, str]], expected: RestartTerms
 ) -> None:
     assert completed(own, others) == expected
 
 
 def test_the_status_says_when_and_how_often_it_was_moved() -> None:
     going = conditions.moving(WorkloadStatus(), "for ns/gang", 100.0)
-    assert terms_of_workload(workload({}, going)) == MoveTerms(moved=100.0, moves=1, moving=True)
+    assert terms_of_workload(workload({}, going)) == RestartTerms(moved=100.0, moves=1, moving=True)
     there = conditions.moved(going, 130.0)
     again = conditions.moved(conditions.moving(there, "for ns/other", 900.0), 950.0)
-    assert terms_of_workload(workload({MOVABLE: "true"}, again)) == MoveTerms(True, moved=950.0, moves=2)
+    assert terms_of_workload(workload({MOVABLE: "true"}, again)) == RestartTerms(True, moved=950.0, moves=2)
 
 
 def test_what_others_write_into_the_counts_of_evictions_is_no_move() -> None:

@@ -89,15 +89,17 @@ READABLE = {
     ("annotations", "terms"),
     [
         pytest.param({}, model.NO_TERMS, id="nothing said"),
-        pytest.param(READABLE, model.MoveTerms(True, 60, 3600, 60.0), id="all said"),
-        pytest.param({**READABLE, names.MOVE_COST: "-1s"}, model.MoveTerms(False, None, 3600, 60.0), id="a bad cost"),
+        pytest.param(READABLE, model.RestartTerms(True, 60, 3600, 60.0), id="all said"),
+        pytest.param(
+            {**READABLE, names.MOVE_COST: "-1s"}, model.RestartTerms(False, None, 3600, 60.0), id="a bad cost"
+        ),
     ],
 )
-def test_terms_of_moves_are_those_of_the_annotations(annotations: dict[str, str], terms: model.MoveTerms) -> None:
+def test_terms_of_moves_are_those_of_the_annotations(annotations: dict[str, str], terms: model.RestartTerms) -> None:
     """A workload with a value that cannot be read is not moved, and runs all the same."""
     given = wire_workload(requesting())
     given = given.model_copy(update={"metadata": given.metadata.model_copy(update={"annotations": annotations})})
-    assert convert.workload(given, cluster_queue="cq").moves == terms
+    assert convert.workload(given, cluster_queue="cq").restart == terms
 
 
 @pytest.mark.parametrize(
@@ -105,20 +107,20 @@ def test_terms_of_moves_are_those_of_the_annotations(annotations: dict[str, str]
     [
         pytest.param({}, model.NO_TERMS, None, id="nothing said"),
         pytest.param(
-            {names.MOVABLE: "true", names.MOVES_PER_DAY: "5"}, model.MoveTerms(movable=True), 5, id="all said"
+            {names.MOVABLE: "true", names.MOVES_PER_DAY: "5"}, model.RestartTerms(movable=True), 5, id="all said"
         ),
         pytest.param({names.MOVES_PER_DAY: "0"}, model.NO_TERMS, 0, id="a budget of none"),
         pytest.param(
-            {names.MOVABLE: "true", names.MOVES_PER_DAY: "-5"}, model.MoveTerms(movable=False), 0, id="a bad budget"
+            {names.MOVABLE: "true", names.MOVES_PER_DAY: "-5"}, model.RestartTerms(movable=False), 0, id="a bad budget"
         ),
     ],
 )
 def test_a_queue_has_terms_and_a_budget(
-    annotations: dict[str, str], terms: model.MoveTerms, per_day: int | None
+    annotations: dict[str, str], terms: model.RestartTerms, per_day: int | None
 ) -> None:
     queue = queues.ClusterQueue.from_wire({"metadata": {"name": "cq", "annotations": annotations}})
     found = convert_queues.cluster_queue(queue)
-    assert (found.moves, found.moves_per_day) == (terms, per_day)
+    assert (found.restart, found.moves_per_day) == (terms, per_day)
 
 
 def _spread(key: str, action: str = "DoNotSchedule") -> dict[str, Any]:

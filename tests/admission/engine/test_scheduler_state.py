@@ -10,7 +10,7 @@ import pytest
 from admission.engine.cycle.cycle import CycleReport, run_cycle
 from admission.engine.decision import Admit
 from admission.engine.ledger.ledger import Ledger
-from admission.engine.model import BoundPod, Cohort, Event, Flavor, MoveTerms, ObjectRemoved, Quota, RemovedKind
+from admission.engine.model import BoundPod, Cohort, Event, Flavor, ObjectRemoved, Quota, RemovedKind, RestartTerms
 from admission.engine.queue.queues import PendingQueues
 from admission.engine.scheduler_state import SchedulerState
 from tests.admission.engine.builders import STRICT, admitted, host, queue, racks, workload
@@ -141,7 +141,7 @@ def test_a_lowered_priority_requeues_workloads_that_may_evict_now(priority: int,
     assert bool(cycle(of).decisions) is wakes
 
 
-RUNS = MoveTerms(movable=False)
+RUNS = RestartTerms(movable=False)
 
 
 @pytest.mark.parametrize(
@@ -156,14 +156,14 @@ RUNS = MoveTerms(movable=False)
 def test_moves_are_planned_again_when_a_workload_may_be_moved(change: dict[str, Any], grows: bool) -> None:
     of = state(workload("ns/first", 1, 1))
     (found,) = (one for one in cycle(of).decisions if isinstance(one, Admit))
-    runs = replace(workload("ns/first", 1, 1), admission=found.admission, moves=RUNS)
+    runs = replace(workload("ns/first", 1, 1), admission=found.admission, restart=RUNS)
     of.apply(runs)
     before = of.movability
-    of.apply(replace(runs, moves=replace(RUNS, **change)))
+    of.apply(replace(runs, restart=replace(RUNS, **change)))
     assert (of.movability > before) is grows
 
 
-@pytest.mark.parametrize("change", [{"moves": MoveTerms(movable=True)}, {"moves_per_day": 7}], ids=str)
+@pytest.mark.parametrize("change", [{"restart": RestartTerms(movable=True)}, {"moves_per_day": 7}], ids=str)
 def test_moves_are_planned_again_when_a_queue_allows_more(change: dict[str, Any]) -> None:
     of = state()
     before = of.movability

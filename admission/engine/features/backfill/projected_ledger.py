@@ -168,13 +168,13 @@ class ProjectedLedger:
             self._shift([(node, usage, -1) for node, usage in self._usage.items()])
 
     def move_after(self, position: int) -> float:
-        """Moves the ledger behind all ends of the position's moment, and returns that moment (epoch seconds)."""
+        """Takes the ledger behind all ends of the position's moment, and returns that moment (epoch seconds)."""
         moment = self.time(position)
         self.move_to(self.position(moment))
         return moment
 
     def move_to(self, position: int) -> None:
-        """Moves the ledger to a position."""
+        """Takes the ledger to a position."""
         low, high = sorted((self._at, position))
         sign = 1 if position > self._at else -1
         (first, over), (last, ended) = self._split(low), self._split(high)

@@ -183,7 +183,7 @@ class Allocations:
         return {entry.slot: dict(sorted(entry.assumed.items())) for entry in entries if entry.assumed}
 
     def set_assumed_pods(self, pods: Mapping[Slot, Mapping[str, int]]) -> None:
-        """Moves the assumed pods to these nodes."""
+        """Puts the assumed pods on these nodes."""
         entries = [
             entry for allocation in self.by_workload.values() for entry in allocation.entries.values() if entry.by_node
         ]

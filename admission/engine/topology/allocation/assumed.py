@@ -77,7 +77,7 @@ class AssumedPods:
             self.place_unplaced(domain)
 
     def leave(self, node: str) -> None:
-        """Moves the node's assumed pods to other nodes of their domains."""
+        """Puts the node's assumed pods on other nodes of their domains."""
         for slot in sorted(self._on.get(node, ())):
             self._act_on(slot, partial(self._move, node))
 
@@ -103,7 +103,7 @@ class AssumedPods:
             act(entry)
 
     def move_from_overcommitted(self, name: str) -> None:
-        """Moves assumed pods to other nodes while this node is overcommitted."""
+        """Puts assumed pods on other nodes while this node is overcommitted."""
         for slot in sorted(self._on.get(name, ()), reverse=True):
             self._act_on(slot, partial(self._move_while_overcommitted, name))
 

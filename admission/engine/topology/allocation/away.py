@@ -52,7 +52,7 @@ class AwayUsage:
         """Makes `_cells` the usage of these workloads. Usually some have joined those of the question before."""
         by_workload, trees = self._allocations.by_workload, self._capacity.trees
         wanted = {key: by_workload[key] for key in keys}
-        rows: dict[str, tuple[object, int]] = {name: (tree, tree.moves) for name, tree in trees.items()}
+        rows: dict[str, tuple[object, int]] = {name: (tree, tree.row_changes) for name, tree in trees.items()}
         kept = rows == self._rows and all(wanted.get(key) is each for key, each in self._read.items())
         added = [key for key in wanted if not kept or key not in self._read]
         if kept and not added:

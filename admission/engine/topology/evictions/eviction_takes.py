@@ -115,7 +115,7 @@ class Takes:
         self._allocations, self._capacity, self._flavor = allocations, capacity, flavor
         self.numbers, self._slots_by_row, self._slots = numbers, slots, slots.tolist()
         self._tree = capacity.trees[flavor]
-        self._moves = self._tree.moves
+        self._row_changes = self._tree.row_changes
         self._by_vector: dict[tuple[Vector, int], int | None] = {}
         self._kept: dict[str, RowsTaken] = {}
         self.of_key: dict[str, RowsTaken] = {}
@@ -123,7 +123,8 @@ class Takes:
     def still_hold(self, tree: Tree, slots: Ints) -> bool:
         """Reports whether all rows and domains are as before."""
         few = len(self.numbers.amounts) <= _MOST_NUMBERS and len(self._by_vector) <= _MOST_NUMBERS
-        return few and tree is self._tree and tree.moves == self._moves and np.array_equal(slots, self._slots_by_row)
+        same = tree is self._tree and tree.row_changes == self._row_changes
+        return few and same and np.array_equal(slots, self._slots_by_row)
 
     def begin(self) -> None:
         """Begins the next question."""

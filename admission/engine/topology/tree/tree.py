@@ -63,7 +63,7 @@ class Tree:
         self._nodes = nodes
         self._usage_tables = usage_tables
         self.neighbours = neighbours
-        self.moves = 0
+        self.row_changes = 0
         """Grows whenever a host or a node gets another row, or loses its row."""
         self._row_of: dict[Hashable, int] = {}
         self._members: dict[int, list[str]] = {}
@@ -264,7 +264,7 @@ class Tree:
             slot = None if self._chain()[depth - 1].disown(parent, slot) else parent
 
     def _set_members(self, row: int, names: list[str]) -> None:
-        self.moves += 1
+        self.row_changes += 1
         for name in self._members.pop(row, []):
             del self.row_of_node[name]
             host = self._hidden_host(name)

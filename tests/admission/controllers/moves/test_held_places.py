@@ -15,15 +15,15 @@ import pytest
 from admission.controllers.moves.places import GRACE, LONGEST, HeldPlaces
 from admission.controllers.state import conditions
 from admission.controllers.watch.cluster_view import Views
+from admission.engine.features.moves.plan import PlanOptions, plan
+from admission.engine.features.moves.plans import MovePlan
 from admission.engine.ledger.holds import Hold, HoldKind
 from admission.engine.model import ObjectRemoved, RemovedKind
-from admission.engine.moves.plan import PlanOptions, plan
-from admission.engine.moves.plans import MovePlan
 from admission.engine.queue.queues import PendingQueues
 from api.meta import ObjectMeta
 from api.names import ADMITTED, EVICTED, FINISHED
 from api.workloads import Workload, WorkloadStatus
-from tests.admission.engine.moves.clusters import NOW, Running, cluster, gang, hosts_of, own
+from tests.admission.engine.features.moves.clusters import NOW, Running, cluster, gang, hosts_of, own
 from tests.builders import condition
 
 MOVER, VICTIM = "ns/mover", "ns/victim"

@@ -9,10 +9,10 @@ import gc
 import pytest
 
 from admission.controllers.moves import take_over
+from admission.engine.features.moves.resume import place_after_moves
 from admission.engine.ledger.holds import HoldKind, hold_key
 from admission.engine.ledger.ledger import Ledger
 from admission.engine.model import Admission, Workload
-from admission.engine.moves.resume import place_after_moves
 from tests.admission.controllers.moves.test_move_times import TwoRacks
 from tests.bench.take_over import Interrupted
 

@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import pytest
 
-from admission.controllers.nodes.pod_mover import PodMover
+from admission.controllers.nodes.pod_displacer import PodDisplacer
 from admission.controllers.nodes.unbound import (
     SchedulingWarning,
     UnboundController,
@@ -68,7 +68,7 @@ class PendingPods(Store[UnboundPod]):
 
 
 class MoverOfNothing:
-    """A mover that finds no other place; it is told of workloads whose episode is over."""
+    """A displacer that finds no other place; it is told of workloads whose episode is over."""
 
     def __init__(self) -> None:
         self.moving: set[str] = set()
@@ -95,7 +95,7 @@ class UnboundServer:
         self.pods = PendingPods("pods")
         self.bound_pods: Store[ProjectedPod] = Store("pods", "bound")
         self.warnings: Store[SchedulingWarning] = Store("events")
-        self.allocations, self.bound, self.mover = self, 0, MoverOfNothing()
+        self.allocations, self.bound, self.displacer = self, 0, MoverOfNothing()
         self.told: list[str] = []
         self.evicted: list[Eviction] = []
         self.now = NOW + 100
@@ -115,7 +115,7 @@ class UnboundServer:
             cast("EventRecorder", self),
             self.timeout,
             lambda: self.now,
-            mover=cast("PodMover", self.mover),
+            displacer=cast("PodDisplacer", self.displacer),
         )
 
     def pods_of(self, _: str) -> range:
@@ -303,11 +303,11 @@ async def test_a_workload_that_is_deleted_while_its_pods_are_moved_is_forgotten(
     server = UnboundServer()
     server.pods.upsert(waiting(0))
     await server.look()
-    assert server.mover.moving == {"ns/wl"}
+    assert server.displacer.moving == {"ns/wl"}
     server.workloads.delete_key("ns/wl")
     assert len(server.controller.reconciler.queue) == 1
     await server.controller._reconcile("ns/wl")
-    assert server.mover.moving == set()
+    assert server.displacer.moving == set()
 
 
 def test_a_new_term_begins_with_what_is_there(caplog: pytest.LogCaptureFixture) -> None:

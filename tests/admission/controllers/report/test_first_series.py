@@ -5,7 +5,7 @@ from __future__ import annotations
 from prometheus_client import generate_latest
 
 from admission.controllers.report import first_series
-from admission.engine.moves.plans import NoPlanReason
+from admission.engine.features.moves.plans import NoPlanReason
 from admission.metrics import controller as metrics
 from api.kube.informers.store import Change, ChangeType
 from api.kube.owned_series import OwnerKind, keep_only

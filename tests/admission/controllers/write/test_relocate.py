@@ -16,7 +16,7 @@ from admission.controllers.watch.cluster_view import Views
 from admission.controllers.write.admission_writer import AdmissionWriter
 from admission.controllers.write.outcome import Outcome
 from admission.engine.convert import convert_admissions
-from admission.engine.moves.plans import Move
+from admission.engine.features.moves.plans import Move
 from api.kube.client import Kube, PatchKind
 from api.kube.events import EventRecorder
 from api.kube.informers.informer import Informer

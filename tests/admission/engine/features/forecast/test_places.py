@@ -9,6 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from admission.engine.features.forecast.run_times import RunTimes
+from admission.engine.features.moves.plan import PlanOptions, plan
+from admission.engine.features.moves.plans import NoPlan, NoPlanReason
 from admission.engine.ledger.holds import Hold, HoldKind
 from admission.engine.model import (
     Admission,
@@ -16,16 +18,14 @@ from admission.engine.model import (
     DomainCount,
     Event,
     LevelConstraint,
-    MoveTerms,
     PodSet,
     PodSetAdmission,
     QueueingStrategy,
+    RestartTerms,
     SliceLayer,
     TopologyRequest,
     Workload,
 )
-from admission.engine.moves.plan import PlanOptions, plan
-from admission.engine.moves.plans import NoPlan, NoPlanReason
 from admission.simulation.run import simulate
 from admission.world.world import WorkloadFacts, World
 from tests.admission.engine.builders import BEST, CPU, HOST, RACK, STRICT, host, queue, racks, workload
@@ -137,7 +137,7 @@ def test_nothing_is_moved_for_a_gang_that_loses_less_by_waiting_until_its_foreca
     lasts: float, why: NoPlanReason | None
 ) -> None:
     movers = [
-        replace(on(key, 1, where), admitted=NOW - 1000, moves=MoveTerms(movable=True))
+        replace(on(key, 1, where), admitted=NOW - 1000, restart=RestartTerms(movable=True))
         for key, where in (("run-a", "r0h0"), ("run-b", "r1h0"))
     ]
     made = world([*movers, gang(2, 4)], *cluster())

@@ -1,0 +1,5 @@
+"""Moves in a simulation, and plans of moves for whoever asks.
+
+maker             makes moves as the controller does
+defragmentation   plans moves in a world, and shows what would fit afterwards
+"""
