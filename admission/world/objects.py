@@ -22,7 +22,7 @@ from admission.controllers.watch.feed import Feed
 from admission.controllers.watch.sakkara_trees import Trees
 from admission.controllers.watch.workload_conversion import Guess, no_guess
 from admission.engine import model
-from admission.engine.convert import convert_nodes, convert_queues
+from admission.engine.convert import convert_nodes, convert_queues, convert_spares
 from admission.engine.convert.convert_advance_reservations import advance_reservation
 from admission.engine.scheduler_state import SchedulerState
 from admission.integrations.pods.pod import QueuedPod
@@ -52,7 +52,7 @@ _TRIED: Final[Mapping[Resource, Callable[[Any], object]]] = {
     CLUSTER_QUEUES: convert_queues.cluster_queue,
     COHORTS: convert_queues.cohort,
     ADVANCE_RESERVATIONS: advance_reservation,
-    RESOURCE_FLAVORS: lambda flavor: (convert_queues.flavor(flavor, None), convert_queues.spare_rule(flavor, None)),
+    RESOURCE_FLAVORS: lambda flavor: (convert_queues.flavor(flavor, None), convert_spares.rule_of(flavor, None)),
 }
 
 

@@ -7,8 +7,8 @@ That level is unknown here, so `auto` stays in `TopologyRequest.preferred` (and 
 `is_auto` tests for it.
 
 Three annotations of Stowage apply to both: `placement-constraints` (language in api/annotations/constraints.py),
-`relax-topology-after` and `spare-hosts`. On a job they apply to each pod set without its own: the period to those that require
-a level, spare hosts to those that request a topology.
+and those of `REFINEMENTS`. On a job they apply to each pod set without its own, as far as that requires a level or requests a
+topology.
 
 Pure. The webhook calls it to decide whether a topology is requested, the job adapters to build pod sets. Levels and
 combinations are validated in admission/webhook/rules/annotations.py; here only unreadable values are errors.
@@ -17,7 +17,9 @@ combinations are validated in admission/webhook/rules/annotations.py; here only 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import NamedTuple
 
 import msgspec
 
@@ -29,7 +31,6 @@ from api.text.untrusted_text import bounded
 from api.topology_request import SliceConstraint, TopologyRequest
 
 MAX_LAYERS = 3
-MAX_SPARE_HOSTS = 100
 _TRUE = frozenset(("1", "t", "T", "TRUE", "true", "True"))
 _FALSE = frozenset(("0", "f", "F", "FALSE", "false", "False"))
 # Python refuses to convert thousands of digits, even zeros. Without leading zeros, 32 bits need at most ten.
@@ -47,9 +48,6 @@ _MAIN_REQUESTS = (
     names.UNCONSTRAINED_TOPOLOGY,
     *FIRST_FORMS,
 )
-
-
-_REFINEMENTS = (names.PLACEMENT_CONSTRAINTS, names.RELAX_TOPOLOGY_AFTER, names.SPARE_HOSTS)
 
 
 class _Layer(msgspec.Struct):
@@ -91,7 +89,8 @@ def effective_annotations(template: Mapping[str, str] | None, job: Mapping[str, 
     own, given = dict(template or {}), job or {}
     if not any(key in own for key in _MAIN_REQUESTS):
         own.update({key: given[key] for key in FIRST_FORMS if key in given})
-    own = {**{key: given[key] for key in _REFINEMENTS if key in given}, **own}
+    refining = (names.PLACEMENT_CONSTRAINTS, *(each.key for each in REFINEMENTS))
+    own = {**{key: given[key] for key in refining if key in given}, **own}
     for first, current in FIRST_FORMS.items():
         if first in own:
             own.setdefault(current, own.pop(first))
@@ -123,9 +122,10 @@ def topology_request(
     shaped = _constraints(annotations)
     if not main and not known and not shaped and not _has_slices(annotations):
         return None
-    refined = {**_slices(annotations), **shaped, **_relaxation(annotations)}
-    spares = _spare_hosts(annotations) if main or refined else {}
-    return TopologyRequest(**main, **refined, **spares, **known, **_group(annotations))
+    level = names.REQUIRED_TOPOLOGY in annotations
+    refined = {**_slices(annotations), **shaped, **(_refined(annotations, of_level=True) if level else {})}
+    more = _refined(annotations, of_level=False) if main or refined else {}
+    return TopologyRequest(**main, **refined, **more, **known, **_group(annotations))
 
 
 def asks_for_topology(annotations: Mapping[str, str] | None, job_annotations: Mapping[str, str] | None = None) -> bool:
@@ -196,17 +196,6 @@ def _constraints(annotations: Mapping[str, str]) -> dict[str, object]:
     return {"constraints": reading.constraints}
 
 
-def _relaxation(annotations: Mapping[str, str]) -> dict[str, object]:
-    """Returns the relaxation period, if a level is required."""
-    text = annotations.get(names.RELAX_TOPOLOGY_AFTER)
-    if text is None or names.REQUIRED_TOPOLOGY not in annotations:
-        return {}
-    try:
-        return {"relax_after_seconds": parse_period(text)}
-    except ValueError as bad:
-        raise _unreadable(names.RELAX_TOPOLOGY_AFTER, text, str(bad)) from None
-
-
 def parse_period(text: str) -> int:
     """Parses a Go duration of at least one whole second. Raises ValueError with what is allowed."""
     try:
@@ -218,22 +207,41 @@ def parse_period(text: str) -> int:
     return int(seconds)
 
 
-def _spare_hosts(annotations: Mapping[str, str]) -> dict[str, object]:
-    text = annotations.get(names.SPARE_HOSTS)
-    if text is None:
-        return {}
-    try:
-        return {"spare_hosts": parse_spare_hosts(text)}
-    except ValueError as bad:
-        raise _unreadable(names.SPARE_HOSTS, text, str(bad)) from None
-
-
-def parse_spare_hosts(text: str) -> int:
-    """Parses the number of spare hosts. Raises ValueError with what is allowed."""
+def _whole(text: str, most: int) -> int:
     number = parse_int32(text)
-    if number is None or not 1 <= number <= MAX_SPARE_HOSTS:
-        raise ValueError(f"must be a whole number from 1 to {MAX_SPARE_HOSTS}")
+    if number is None or not 1 <= number <= most:
+        raise ValueError(f"must be a whole number from 1 to {most}")
     return number
+
+
+class Refinement(NamedTuple):
+    """An annotation that refines a topology request by a number."""
+
+    key: str
+    field: str
+    """The field of the TopologyRequest."""
+    noun: str
+    parse: Callable[[str], int]
+    """Raises ValueError with what is allowed."""
+    of_level: bool = False
+    """Whether it applies to a required level; otherwise to any topology request."""
+
+
+REFINEMENTS = (
+    Refinement(names.RELAX_TOPOLOGY_AFTER, "relax_after_seconds", "relaxation", parse_period, of_level=True),
+    Refinement(names.SPARE_HOSTS, "spare_hosts", "spare hosts", partial(_whole, most=100)),
+)
+
+
+def _refined(annotations: Mapping[str, str], *, of_level: bool) -> dict[str, object]:
+    refined: dict[str, object] = {}
+    for each in REFINEMENTS:
+        if each.of_level is of_level and (text := annotations.get(each.key)) is not None:
+            try:
+                refined[each.field] = each.parse(text)
+            except ValueError as bad:
+                raise _unreadable(each.key, text, str(bad)) from None
+    return refined
 
 
 def _group(annotations: Mapping[str, str]) -> dict[str, str]:

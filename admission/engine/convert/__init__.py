@@ -3,6 +3,7 @@
 convert_workloads             Workloads
 convert_admissions            their admissions, in both directions
 convert_queues                ClusterQueues, Cohorts and ResourceFlavors
+convert_spares                a flavor's rule for hosts that are kept free
 convert_nodes                 nodes and bound pods
 convert_moves                 annotations about moves
 convert_advance_reservations  AdvanceReservations

@@ -6,21 +6,18 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from admission.engine import model
+from admission.engine.convert import convert_spares
 from admission.engine.convert.conversion_errors import about, structs, within
 from admission.engine.convert.convert_moves import terms_of_queue
 from api import queues, topology
-from api.annotations.spare_hosts import level_above_host, parse_spare_hosts_of_flavor
 from api.errors import InvalidObject
 from api.names import (
     BACKFILL,
     BACKFILL_LEARNED,
     ELASTIC_QUOTA_LABEL,
     GANG_MADE,
-    HOSTNAME_LABEL,
     PLACEMENT_PROFILE,
     PROFILES,
-    SPARE_HOSTS,
-    SPARE_HOSTS_QUEUE,
 )
 from api.pod import pods
 from api.text import quantity
@@ -181,33 +178,8 @@ def flavor(
             tolerations=structs(spec.tolerations, pods.Toleration, "spec.tolerations"),
             topology=name,
             levels=levels if name is not None else None,
-            spare=_readable_spare_rule(stored, levels) if name is not None else None,
+            spare=convert_spares.readable_rule(stored, levels) if name is not None else None,
         )
-
-
-def spare_rule(stored: topology.ResourceFlavor, levels: tuple[str, ...] | None) -> model.SpareRule | None:
-    """Returns the flavor's rule for spare hosts. Raises InvalidObject. `levels` is None if its Topology does not exist."""
-    annotations = stored.metadata.annotations
-    text = annotations.get(SPARE_HOSTS)
-    if text is None:
-        return None
-    field = f"metadata.annotations[{SPARE_HOSTS}]"
-    with about("ResourceFlavor", stored.key):
-        try:
-            rule = parse_spare_hosts_of_flavor(text)
-        except ValueError as bad:
-            raise InvalidObject(field, text, str(bad)) from None
-        if levels and (levels[-1] != HOSTNAME_LABEL or rule.level not in levels[:-1]):
-            raise InvalidObject(field, text, level_above_host(levels))
-    return model.SpareRule(rule.hosts, rule.of, rule.level, annotations.get(SPARE_HOSTS_QUEUE, ""))
-
-
-def _readable_spare_rule(stored: topology.ResourceFlavor, levels: tuple[str, ...] | None) -> model.SpareRule | None:
-    """Returns the rule, or None if it cannot be read: the flavor is used without spare hosts, and an event says so."""
-    try:
-        return spare_rule(stored, levels)
-    except InvalidObject:
-        return None
 
 
 def goes_by_guess(queue: queues.ClusterQueue) -> bool:

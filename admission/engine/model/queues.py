@@ -18,7 +18,7 @@ FlavorResource = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class SpareRule:
-    """The spare hosts of a flavor: in each domain of `level`, `hosts` of each full `of` hosts.
+    """Hosts of a flavor that are kept free: in each domain of `level`, `hosts` of each full `of` hosts.
 
     `queue` is the ClusterQueue whose quota counts them; empty for none.
     """

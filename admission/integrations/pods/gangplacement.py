@@ -17,6 +17,7 @@ from typing import Any, Final
 from admission.integrations.pods.pod import QueuedPod
 from admission.integrations.pods.podgroup import UnlikePods
 from api import names
+from api.annotations.requests import REFINEMENTS
 from api.errors import InvalidObject
 from api.topology_request import TopologyRequest
 from api.workloads import PodSet
@@ -31,7 +32,7 @@ _MAIN: Final = (
     names.PREFER_TOPOLOGY,
 )
 _SLICES: Final = (names.SLICE_REQUIRED_TOPOLOGY, names.SLICE_SIZE, names.SLICE_CONSTRAINTS)
-_EACH: Final = (names.PODSET_GROUP_NAME, names.PLACEMENT_CONSTRAINTS, names.RELAX_TOPOLOGY_AFTER, names.SPARE_HOSTS)
+_EACH: Final = (names.PODSET_GROUP_NAME, names.PLACEMENT_CONSTRAINTS, *(each.key for each in REFINEMENTS))
 _LEVELS: Final = tuple(key for key in _MAIN if key != names.UNCONSTRAINED_TOPOLOGY)
 _BLOCKS: Final = (_MAIN, _SLICES, *((key,) for key in _EACH))
 PLACEMENT: Final = frozenset(key for block in _BLOCKS for key in block)

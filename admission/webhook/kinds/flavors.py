@@ -11,12 +11,12 @@ from typing import Any, Final
 
 from admission.webhook.kind_rules import InUseRules, KindRules
 from admission.webhook.review_request import CREATE, Request
+from admission.webhook.rules import spare_hosts
 from admission.webhook.rules.fields import Errors, FieldPath, duplicate, forbidden, invalid, required
 from admission.webhook.rules.formats import label_name, labels, subdomain, taints, tolerations
 from admission.webhook.rules.lookups import Lookups
 from admission.webhook.rules.review_rules import ReviewRules
-from api.annotations.spare_hosts import level_above_host, parse_spare_hosts_of_flavor
-from api.names import HOSTNAME_LABEL, SPARE_HOSTS, SPARE_HOSTS_QUEUE
+from api.names import HOSTNAME_LABEL
 
 Wire = Mapping[str, Any]
 
@@ -41,7 +41,7 @@ def validate_flavor(flavor: Wire) -> Errors:
         *taints(_SPEC.child("nodeTaints"), spec.get("nodeTaints") or ()),
         *tolerations(_SPEC.child("tolerations"), spec.get("tolerations") or ()),
         *_topology_of(spec),
-        *_spare_hosts(flavor, spec),
+        *spare_hosts.of_flavor(flavor, spec),
     ]
 
 
@@ -61,27 +61,6 @@ def validate_flavor_update(old: Wire, new: Wire) -> Errors:
     for field in kept:
         if (before.get(field) or None) != (after.get(field) or None):
             errors.append(invalid(_SPEC.child(field), after.get(field), f"{field} is immutable when {form} is set"))
-    return errors
-
-
-def _spare_hosts(flavor: Wire, spec: Wire) -> Errors:
-    """Returns the errors of the rule for spare hosts. The levels of a Topology are not known here."""
-    annotations = (flavor.get("metadata") or {}).get("annotations") or {}
-    at = FieldPath("metadata").child("annotations")
-    queue, text = annotations.get(SPARE_HOSTS_QUEUE), annotations.get(SPARE_HOSTS)
-    if text is None:
-        rule = f"may only be set together with {SPARE_HOSTS}"
-        return [forbidden(at.key(SPARE_HOSTS_QUEUE), rule)] if queue is not None else []
-    errors = subdomain(at.key(SPARE_HOSTS_QUEUE), queue) if queue is not None else []
-    try:
-        level = parse_spare_hosts_of_flavor(text).level
-    except ValueError as bad:
-        return [*errors, invalid(at.key(SPARE_HOSTS), text, str(bad))]
-    if spec.get("topologyName") is None and spec.get("topology") is None:
-        return [*errors, forbidden(at.key(SPARE_HOSTS), "may only be set on a flavor with a topology")]
-    levels = (spec.get("topology") or {}).get("levels")
-    if levels and (levels[-1] != HOSTNAME_LABEL or level not in levels[:-1]):
-        errors.append(invalid(at.key(SPARE_HOSTS), text, level_above_host(levels)))
     return errors
 
 

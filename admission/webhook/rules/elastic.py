@@ -8,7 +8,7 @@ from admission.webhook.rules.fields import Errors, forbidden
 from admission.webhook.rules.jobs import Job, annotations_of
 from admission.webhook.rules.template import Template
 from api import names
-from api.annotations.requests import effective_annotations
+from api.annotations.requests import REFINEMENTS, effective_annotations
 
 
 def elastic_topology(job: Job, templates: Sequence[Template]) -> Errors:
@@ -22,6 +22,7 @@ def elastic_topology(job: Job, templates: Sequence[Template]) -> Errors:
                 errors.append(forbidden(at.child(key), f"{word} topology is not supported with elastic jobs"))
         if (key := names.PLACEMENT_CONSTRAINTS) in annotations:
             errors.append(forbidden(at.key(key), "placement constraints are not supported with elastic jobs"))
-        if (key := names.SPARE_HOSTS) in annotations:
-            errors.append(forbidden(at.key(key), "spare hosts are not supported with elastic jobs"))
+        for each in REFINEMENTS:
+            if each.key in annotations and not each.of_level:
+                errors.append(forbidden(at.key(each.key), f"{each.noun} are not supported with elastic jobs"))
     return errors

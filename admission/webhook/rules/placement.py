@@ -15,7 +15,6 @@ from admission.webhook.rules.fields import Errors, FieldPath, forbidden
 from admission.webhook.rules.jobs import annotations_of
 from admission.webhook.rules.review_rules import ReviewRules
 from api import names
-from api.annotations.requests import asks_for_topology, effective_annotations
 
 _METADATA: Final = FieldPath("metadata")
 _ANNOTATIONS: Final = _METADATA.child("annotations")
@@ -38,9 +37,4 @@ def _combinations(annotations: Mapping[str, str], shared: bool) -> Errors:
     if names.PLACEMENT_CONSTRAINTS in annotations and names.PODSET_GROUP_NAME in annotations:
         rule = f"may not be set when '{names.PODSET_GROUP_NAME}' is specified"
         errors.append(forbidden(_ANNOTATIONS.key(names.PLACEMENT_CONSTRAINTS), rule))
-    relaxes = names.RELAX_TOPOLOGY_AFTER in annotations and not shared
-    if relaxes and names.REQUIRED_TOPOLOGY not in effective_annotations(annotations):
-        errors.append(forbidden(_ANNOTATIONS.key(names.RELAX_TOPOLOGY_AFTER), placement_annotations.NOT_REQUIRED))
-    if names.SPARE_HOSTS in annotations and not shared and not asks_for_topology(annotations):
-        errors.append(forbidden(_ANNOTATIONS.key(names.SPARE_HOSTS), placement_annotations.NO_TOPOLOGY))
-    return errors
+    return errors if shared else [*errors, *placement_annotations.refining_nothing(_METADATA, annotations, {})]

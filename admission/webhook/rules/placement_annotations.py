@@ -1,10 +1,10 @@
-"""Validates Stowage's own annotations: placement constraints, relaxation, spare hosts, placement profile, moves; booleans.
+"""Validates Stowage's own annotations: placement constraints, refinements, placement profile, moves; booleans.
 
-Constraints, relaxation and spare hosts may be set on a job (for each of its pod sets) or on a pod template, which takes
-precedence. api/annotations/constraints.py and api/annotations/requests.py parse them; this module checks combinations: a
-placement group is placed as a whole, so constraints of one of its pod sets are refused; only a required level can be relaxed;
-spare hosts need a topology request. Placement checks that the levels exist; otherwise the workload waits, with the existing
-levels in its reason. Pure; jobs.py and queues.py call it.
+Constraints and refinements may be set on a job (for each of its pod sets) or on a pod template, which takes precedence.
+api/annotations/constraints.py and api/annotations/requests.py parse them; this module checks combinations: a placement group
+is placed as a whole, so constraints of one of its pod sets are refused; a refinement needs a required level or a topology
+request. Placement checks that the levels exist; otherwise the workload waits, with the existing levels in its reason. Pure;
+jobs.py and queues.py call it.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from admission.webhook.rules.template import Annotations, Template
 from api import names
 from api.annotations import constraints, moves
 from api.annotations.constraints import InvalidConstraint
-from api.annotations.requests import asks_for_topology, effective_annotations, parse_period, parse_spare_hosts
+from api.annotations.requests import REFINEMENTS, Refinement, asks_for_topology, effective_annotations
 from api.errors import InvalidObject
 
-_CONSTRAINTS, _RELAX, _SPARES = names.PLACEMENT_CONSTRAINTS, names.RELAX_TOPOLOGY_AFTER, names.SPARE_HOSTS
+_CONSTRAINTS: Final = names.PLACEMENT_CONSTRAINTS
 _YES_OR_NO: Final = ("false", "true")
-NOT_REQUIRED: Final = (
+_NOT_REQUIRED: Final = (
     f"may not be set when neither '{names.REQUIRE_TOPOLOGY}' nor '{names.REQUIRED_TOPOLOGY}' is specified"
 )
-NO_TOPOLOGY: Final = (
+_NO_TOPOLOGY: Final = (
     f"may not be set without a topology request; add '{names.REQUIRE_TOPOLOGY}', '{names.PREFER_TOPOLOGY}' or "
     f"'{names.UNCONSTRAINED_TOPOLOGY}'"
 )
@@ -37,16 +37,12 @@ def refinements(metadata: FieldPath, annotations: Annotations) -> Errors:
     errors: Errors = []
     if (text := annotations.get(_CONSTRAINTS)) is not None:
         errors += [fault_error(at.key(_CONSTRAINTS), fault) for fault in constraints.read(text).faults]
-    if (text := annotations.get(_RELAX)) is not None:
-        try:
-            parse_period(text)
-        except ValueError as bad:
-            errors.append(invalid(at.key(_RELAX), text, str(bad)))
-    if (text := annotations.get(_SPARES)) is not None:
-        try:
-            parse_spare_hosts(text)
-        except ValueError as bad:
-            errors.append(invalid(at.key(_SPARES), text, str(bad)))
+    for each in REFINEMENTS:
+        if (text := annotations.get(each.key)) is not None:
+            try:
+                each.parse(text)
+            except ValueError as bad:
+                errors.append(invalid(at.key(each.key), text, str(bad)))
     return errors
 
 
@@ -63,15 +59,27 @@ def combinations(metadata: FieldPath, job: Annotations, templates: Sequence[Temp
     for template in templates:
         errors += _sizes(metadata, job, template)
         errors += _not_with_group(metadata, job, template)
-        if _RELAX in template.annotations and not _requires(job, template):
-            errors.append(forbidden(_key(template.metadata, _RELAX), NOT_REQUIRED))
-        if _SPARES in template.annotations and not asks_for_topology(template.annotations, job):
-            errors.append(forbidden(_key(template.metadata, _SPARES), NO_TOPOLOGY))
-    if _SPARES in job and not any(asks_for_topology(template.annotations, job) for template in templates):
-        errors.append(forbidden(_key(metadata, _SPARES), NO_TOPOLOGY))
-    if _RELAX in job and not any(_requires(job, template) for template in templates):
-        errors.append(forbidden(_key(metadata, _RELAX), NOT_REQUIRED))
+        errors += refining_nothing(template.metadata, template.annotations, job)
+    for each in reversed(REFINEMENTS):
+        if each.key in job and not any(_applies(each, template.annotations, job) for template in templates):
+            errors.append(_without_request(metadata, each))
     return errors
+
+
+def refining_nothing(metadata: FieldPath, annotations: Annotations, job: Annotations) -> Errors:
+    """Returns an error for each refinement among a template's annotations that applies to nothing."""
+    own = (each for each in REFINEMENTS if each.key in annotations)
+    return [_without_request(metadata, each) for each in own if not _applies(each, annotations, job)]
+
+
+def _applies(refinement: Refinement, annotations: Annotations, job: Annotations) -> bool:
+    if refinement.of_level:
+        return names.REQUIRED_TOPOLOGY in effective_annotations(annotations, job)
+    return asks_for_topology(annotations, job)
+
+
+def _without_request(metadata: FieldPath, refinement: Refinement) -> FieldError:
+    return forbidden(_key(metadata, refinement.key), _NOT_REQUIRED if refinement.of_level else _NO_TOPOLOGY)
 
 
 def _key(metadata: FieldPath, key: str) -> FieldPath:
@@ -100,10 +108,6 @@ def _not_with_group(metadata: FieldPath, job: Annotations, template: Template) -
     if held is None or names.PODSET_GROUP_NAME not in template.annotations:
         return []
     return [forbidden(held[0], f"may not be set when '{names.PODSET_GROUP_NAME}' is specified")]
-
-
-def _requires(job: Annotations, template: Template) -> bool:
-    return names.REQUIRED_TOPOLOGY in effective_annotations(template.annotations, job)
 
 
 def profile(metadata: FieldPath, annotations: Mapping[str, str]) -> Errors:

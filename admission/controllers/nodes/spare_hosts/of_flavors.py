@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Final
 
 from admission.controllers.watch.cluster_view import Views
-from admission.engine.convert import convert_queues
+from admission.engine.convert import convert_spares
 from admission.engine.ledger.holds import FlavorSpares
 from admission.engine.ledger.ledger import Ledger
 from admission.metrics import spare_hosts as metrics
@@ -73,6 +73,6 @@ class FlavorSparesReporter:
         inline = flavor.spec.topology
         levels = inline.levels if inline is not None else topology.levels if topology is not None else None
         try:
-            convert_queues.spare_rule(flavor, levels)
+            convert_spares.rule_of(flavor, levels)
         except InvalidObject as bad:
             self._recorder.record(ref_to(RESOURCE_FLAVORS, flavor), "Warning", "InvalidSpareHosts", str(bad))
