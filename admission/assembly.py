@@ -39,7 +39,7 @@ from admission.controllers.pods.marked_namespaces import MarkedNamespaces
 from admission.controllers.pods.pod_controller import PodController
 from admission.controllers.pods.sets.sets import SetController
 from admission.controllers.pods.surplus_pods import SurplusPodsController
-from admission.controllers.queues.advance_reservations import AdvanceReservationController
+from admission.controllers.queues.advance_reservations.feature import AdvanceReservations
 from admission.controllers.queues.queue_status import QueueController
 from admission.controllers.report.capacity_gauges import CapacityGauges
 from admission.controllers.report.explainer import Explainer, ExplanationLimits
@@ -83,6 +83,7 @@ FEATURES: Final[list[type[ControllerFeature]]] = [
     Sakkara,
     ElasticQuotas,
     SpareHosts,
+    AdvanceReservations,
 ]
 """The features of the controller. What is left out costs nothing and breaks nothing."""
 
@@ -177,6 +178,7 @@ def deciding(shared: Shared) -> Deciding:
         guess=features.guess,
         tell_unread=partial(_usage_not_read, shared.recorder),
     )
+    features.connect(feed)
     feed.count_in_steps()
     feed.refresh_in_steps()
     shared.job_kinds.on_change(feed.kinds_changed)
@@ -273,7 +275,7 @@ def nodes(shared: Shared, decides: Deciding) -> ProcessPart:
 
 
 def queues(shared: Shared, decides: Deciding) -> ProcessPart:
-    """Builds the status of queues and flavors, and what it depends on: advance reservations and past usage."""
+    """Builds the status of queues and flavors, and what it depends on, such as past usage."""
     settings, views, writer, ledger = shared.settings, shared.views, shared.writer, decides.ledger
     status = QueueController(
         writer,
@@ -289,7 +291,6 @@ def queues(shared: Shared, decides: Deciding) -> ProcessPart:
         beyond_reservations=ledger.bound.of_local_queue,
     )
     decides.feed.on_bound_usage(status.bound_usage_changed)
-    reservations = AdvanceReservationController(writer, views, ledger, decides.feed, status.usage_changed)
     request_cycle = decides.context.cycle_due.set
     sampler = UsageSampler(views, decides.state, decides.feed.past_usage, status.past_usage_sampled, request_cycle)
     sampling: tuple[Run, ...] = (("past usage", sampler.run),) if decides.queues.past else ()
@@ -297,7 +298,6 @@ def queues(shared: Shared, decides: Deciding) -> ProcessPart:
     capacity = CapacityGauges(ledger, decides.queues, settings.metrics.domain_limit)
     return ProcessPart(
         runs=(
-            ("advance reservations", reservations.run),
             *sampling,
             ("capacity", capacity.run),
             *(("queue status", reconciler.run) for reconciler in status.reconcilers()),

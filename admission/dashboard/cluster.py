@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -69,7 +69,7 @@ class Cluster:
         view.pods.add_handler(self._pod_changed)
         for queues in (view.cluster_queues, view.local_queues, view.cohorts, view.flavors, view.topologies):
             queues.add_handler(self._queues_changed)
-        view.reservations.add_handler(lambda _: self.changed.set())
+        view.features.on_node_holds(lambda name, hold: self.changed.set())
         view.features.on_trees(self._queues_changed)
 
     @property
@@ -78,18 +78,18 @@ class Cluster:
         return self.state.ledger
 
     async def keep_time(self, now: float) -> None:
-        """Ends the advance reservations that are over at `now` (epoch seconds), and charges quota to those that have begun."""
+        """Ends the holds of nodes that are over at `now` (epoch seconds), and charges quota to those that have begun."""
         turns = Turns()
-        for name, one in sorted(self.ledger.reservations.items()):
-            if one.end > now and (one.begun or one.start > now):
+        for name, hold in sorted(self.ledger.node_holds.items()):
+            if (present := hold.at(now)) is hold:
                 continue
             self._changes.queues = True
-            for _ in self.state.set_reservation(name, None if one.end <= now else replace(one, begun=True)):
+            for _ in self.state.set_node_hold(name, present):
                 await turns.give_way()
 
     def due_in(self, now: float) -> float | None:
-        """Returns the seconds until an advance reservation begins or ends; None if none will."""
-        times = [one.end if one.begun else one.start for one in self.ledger.reservations.values()]
+        """Returns the seconds until a hold of nodes begins or ends; None if none will."""
+        times = [one.end if one.begun else one.start for one in self.ledger.node_holds.values()]
         return max(0.0, min(times) - now) if times else None
 
     def take_changes(self) -> Changes:

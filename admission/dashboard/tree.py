@@ -14,7 +14,7 @@ from typing import Any, Final
 from admission.dashboard.leaving import Leaving
 from admission.dashboard.placements import DOMAIN, HOST, NODE, Placements, Row
 from admission.engine.ledger.ledger import Ledger
-from admission.engine.model import RESERVED_EFFECT, AdvanceReservation
+from admission.engine.model import RESERVED_EFFECT, NodeHold
 from admission.engine.model import Node as EngineNode
 from admission.engine.topology.allocation.entries import held as held_by
 from admission.engine.topology.questions.figures import shown
@@ -35,7 +35,7 @@ amounts there."""
 Waiting = tuple[str, str]
 """A workload that waits until others have left a row, and its ClusterQueue."""
 Reservation = tuple[str, str, str]
-"""Name, start and end of an AdvanceReservation that holds a row's nodes (RFC 3339)."""
+"""Name, start and end of what holds a row's nodes (RFC 3339)."""
 _RESERVATIONS: Final = 8
 """Reservations of one row that are shown, and waiting workloads that others leave it for."""
 
@@ -232,17 +232,17 @@ class FlavorTree:
 
 
 def _reserved(records: Sequence[NodeRecord], ledger: Ledger) -> tuple[Reservation, ...]:
-    if not ledger.reservations:
+    if not ledger.node_holds:
         return ()
     taints = (taint for record in records if record.node is not None for taint in record.node.taints)
     names = {taint.value for taint in taints if taint.effect == RESERVED_EFFECT}
-    reservations = [ledger.reservations[name] for name in sorted(names & ledger.reservations.keys())]
-    return tuple(_shown(one) for one in reservations[:_RESERVATIONS])
+    holds = [ledger.node_holds[name] for name in sorted(names & ledger.node_holds.keys())]
+    return tuple(_shown(hold) for hold in holds[:_RESERVATIONS])
 
 
-def _shown(reservation: AdvanceReservation) -> Reservation:
-    """Returns what is shown of a reservation."""
-    return reservation.name, rfc3339(reservation.start), rfc3339(reservation.end)
+def _shown(hold: NodeHold) -> Reservation:
+    """Returns what is shown of a hold."""
+    return hold.name, rfc3339(hold.start), rfc3339(hold.end)
 
 
 def _queue_of(ledger: Ledger, workload: str) -> str:

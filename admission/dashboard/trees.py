@@ -18,7 +18,7 @@ from admission.dashboard.cluster import Changes, Cluster
 from admission.dashboard.leaving import Leaving
 from admission.dashboard.placements import DOMAIN, HOST, NODE, Placements, Row
 from admission.dashboard.tree import KINDS, FlavorTree, HostRow, Reservation
-from admission.engine.model import AdvanceReservation
+from admission.engine.model import NodeHold
 from admission.engine.topology.tree.tree_spec import TreeSpec
 from api.kube.turns import Turns
 
@@ -62,7 +62,7 @@ class Trees:
         self.by_flavor: dict[str, FlavorTree] = {}
         self._bodies: dict[str, _Encoded] = {}
         self._structures: dict[str, tuple[TreeSpec, str]] = {}
-        self._reservations: dict[str, AdvanceReservation] = {}
+        self._holds: dict[str, NodeHold] = {}
         self._stale: set[str] = set()
         self._not_before: dict[str, float] = {}
         # Begins with the time: a client that knows trees of a process before this one sees that they are older.
@@ -97,9 +97,9 @@ class Trees:
         return tree_changes
 
     async def _newly_reserved(self) -> set[str]:
-        """Returns the nodes of the advance reservations that came, changed or went."""
-        old, new = self._reservations, dict(self._cluster.ledger.reservations)
-        self._reservations = new
+        """Returns the nodes of the holds that came, changed or went."""
+        old, new = self._holds, dict(self._cluster.ledger.node_holds)
+        self._holds = new
         names = {name for name in old.keys() | new.keys() if old.get(name) != new.get(name)}
         changed = [one for name in sorted(names) for one in (old.get(name), new.get(name)) if one is not None]
         reserved, turns = set(), Turns()
@@ -183,7 +183,7 @@ class Trees:
     async def encoded(self, flavor: str, sees: Sees, *, queues: bool, reservations: bool = True) -> bytes | None:
         """Returns the answer for a flavor, None if it has no tree.
 
-        `queues` tells the ClusterQueues of hidden workloads too, `reservations` which AdvanceReservations hold hosts.
+        `queues` tells the ClusterQueues of hidden workloads too, `reservations` what holds hosts.
         """
         tree = self.by_flavor.get(flavor)
         if tree is None:

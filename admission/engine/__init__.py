@@ -17,7 +17,6 @@ decide                the cycle as the running system makes it
 requests              the placement requests of a workload at present
 spare_quota           places for pods and spare hosts for which there is quota too
 topology_relaxation   relaxation of a required level with time
-advance_reservations  the nodes of advance reservations
 expected_start        the words for the start of a waiting workload
 explain/              why a workload waits
 listed, pauses        names in a sentence; the pause of a long computation

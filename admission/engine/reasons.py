@@ -205,7 +205,7 @@ class Reason(ReasonCode):
         "nodes repel its pods by a taint that they do not tolerate",
         ReasonOwner.EXPLANATION,
     )
-    ADVANCE_RESERVATION = (
+    HELD_NODE = (
         "AdvanceReservation",
         "nodes are reserved for a later time, and the workload may run beyond it",
         ReasonOwner.EXPLANATION,

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-from admission.engine.advance_reservations import with_all, with_usable
 from admission.engine.flavors.assign import FlavorAssignment
 from admission.engine.flavors.eligible import wants_topology
 from admission.engine.flavors.search import topology_implied
@@ -35,12 +34,12 @@ def placement_requests(
 def possible_requests(workload: Workload, queue: ClusterQueue, flavors: Flavors) -> list[list[PlacementRequest]]:
     """Returns, for each pod set that topology places, the request that it could make of each flavor, at any waiting time.
 
-    A required level that is relaxed over time is the original one, and advance reservations keep nothing away.
+    A required level that is relaxed over time is the original one, and holds of nodes keep nothing away.
     """
     placed = [name for name in queue.flavors if name in flavors and flavors[name].topology is not None]
     implied = topology_implied(queue, flavors)
     return [
-        [PlacementRequest(with_all(pod_set, flavors[flavor]), flavor, pod_set.count) for flavor in placed]
+        [PlacementRequest(_on_all(pod_set, flavors[flavor]), flavor, pod_set.count) for flavor in placed]
         for pod_set in workload.pod_sets
         if placed and pod_set.count and wants_topology(pod_set, implied)
     ]
@@ -53,9 +52,25 @@ def placement_request(
     implied = pod_set.topology is None or not pod_set.topology.explicit
     profile = workload.profile or queue.profile
     relaxed = in_force(pod_set, flavors.get(flavor), now - workload.queued)
-    relaxed = with_usable(relaxed, workload, flavors.get(flavor), now)
+    relaxed = _on_usable(relaxed, workload, flavors.get(flavor), now)
     facts = workload.facts_of(pod_set)
     return PlacementRequest(relaxed, flavor, pod_set.count, implied=implied, profile=profile, facts=facts)
+
+
+def _on_usable(pod_set: PodSet, workload: Workload, flavor: Flavor | None, now: float) -> PodSet:
+    """Returns the pod set with the holds whose nodes its pods may use at `now`, confined to one that they draw on."""
+    if flavor is None or not flavor.node_holds:
+        return pod_set
+    for hold in flavor.node_holds:
+        if hold.confines(workload, pod_set):
+            pod_set = replace(pod_set, node_selector={**pod_set.node_selector, **hold.labels})
+    usable = tuple(hold.name for hold in flavor.node_holds if hold.usable_by(workload, now))
+    return replace(pod_set, node_holds=usable) if usable else pod_set
+
+
+def _on_all(pod_set: PodSet, flavor: Flavor) -> PodSet:
+    """Returns the pod set with every hold of nodes: for bounds that are true at any moment."""
+    return replace(pod_set, node_holds=None) if flavor.node_holds else pod_set
 
 
 def in_force(pod_set: PodSet, flavor: Flavor | None, waited: float) -> PodSet:

@@ -13,7 +13,6 @@ from functools import partial
 from admission.engine.ledger.ledger import Ledger
 from admission.engine.model import (
     Admission,
-    AdvanceReservation,
     BoundPod,
     ClusterQueue,
     Cohort,
@@ -22,6 +21,7 @@ from admission.engine.model import (
     FlavorResource,
     Namespace,
     Node,
+    NodeHold,
     ObjectRemoved,
     Payer,
     RemovedKind,
@@ -66,8 +66,8 @@ class SchedulerState:
             case Namespace():
                 self.ledger.apply(event)
                 return self._requeue_if_capacity_freed()
-            case AdvanceReservation():
-                deque(self.set_reservation(event.name, event), maxlen=0)
+            case NodeHold():
+                deque(self.set_node_hold(event.name, event), maxlen=0)
                 return True
             case Flavor() | Cohort():
                 self.ledger.apply(event)
@@ -84,13 +84,13 @@ class SchedulerState:
         yield from self.ledger.set_flavor(flavor)
         self.requeue_all()
 
-    def set_reservation(self, name: str, reservation: AdvanceReservation | None) -> Iterator[None]:
-        """Sets the advance reservation (None: removes it) in steps of one node, and requeues all workloads in the last one."""
-        if self.ledger.reservations.get(name) == reservation:
+    def set_node_hold(self, name: str, hold: NodeHold | None) -> Iterator[None]:
+        """Sets the hold of nodes (None: removes it) in steps of one node, and requeues all workloads in the last one."""
+        if self.ledger.node_holds.get(name) == hold:
             return
-        timed = bool(self.ledger.reservations)
-        yield from self.ledger.set_reservation(name, reservation)
-        if timed != bool(self.ledger.reservations):
+        timed = bool(self.ledger.node_holds)
+        yield from self.ledger.set_node_hold(name, hold)
+        if timed != bool(self.ledger.node_holds):
             self.queues.time_shapes(timed=not timed)
         self.ledger.reserved.shrunk.clear()
         self.requeue_all()
@@ -183,8 +183,8 @@ class SchedulerState:
                 if gone.kind is RemovedKind.FLAVOR:
                     self._generations.pop(gone.key, None)
                 return self.requeue_all()
-            case RemovedKind.ADVANCE_RESERVATION:
-                deque(self.set_reservation(gone.key, None), maxlen=0)
+            case RemovedKind.NODE_HOLD:
+                deque(self.set_node_hold(gone.key, None), maxlen=0)
                 return True
             case RemovedKind.POD | RemovedKind.NAMESPACE:
                 self.ledger.apply(gone)

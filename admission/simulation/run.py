@@ -164,11 +164,11 @@ class _Simulation:
 
     def _next(self, moment: int) -> int | None:
         """Returns the next instant (ms), or None: an event, the end of a backoff, the relaxation of a topology
-        request, or the start or the end of an advance reservation.
+        request, or the start or the end of a hold of nodes.
         """
         times = [self._events[0][0]] if self._events else []
-        # Only for what waits: else an idle cluster would be simulated until the last reservation ends.
-        known = self.world.ledger.reservations.values() if len(self.world.queues) else ()
+        # Only for what waits: else an idle cluster would be simulated until the last hold ends.
+        known = self.world.ledger.node_holds.values() if len(self.world.queues) else ()
         changes = [one.end if one.begun or not one.queue else one.start for one in known]
         times += [max(moment + 1, self._ms(at - self._begun)) for at in changes]
         for due in (self.world.queues.next_due(), self._maker_due()):

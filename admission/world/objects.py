@@ -6,9 +6,9 @@ InvalidObject with the object and field, and changes nothing. Called by cluster.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from math import inf
-from typing import Any, Final, Protocol, Self
+from typing import Any, Protocol, Self
 
 from pydantic import ValidationError
 
@@ -22,8 +22,6 @@ from admission.controllers.watch.feed import Feed
 from admission.controllers.watch.sakkara_trees import Trees
 from admission.controllers.watch.workload_conversion import Guess, no_guess
 from admission.engine import model
-from admission.engine.convert import convert_nodes, convert_queues, convert_spares
-from admission.engine.convert.convert_advance_reservations import advance_reservation
 from admission.engine.scheduler_state import SchedulerState
 from admission.integrations.pods.pod import QueuedPod
 from admission.world import sakkara_maps
@@ -33,13 +31,8 @@ from api.groups import PodGroup
 from api.kube.decode import DECODE_ERRORS, undecodable
 from api.kube.informers.store import Store
 from api.kube.resources import (
-    ADVANCE_RESERVATIONS,
-    CLUSTER_QUEUES,
-    COHORTS,
     CONFIG_MAPS,
-    NODES,
     POD_GROUPS,
-    RESOURCE_FLAVORS,
     WORKLOADS,
     Resource,
 )
@@ -47,17 +40,9 @@ from api.names import SAKKARA_GROUP, SAKKARA_TOPOLOGY
 from api.sakkara import ConfigMap
 from api.workloads import Workload
 
-_TRIED: Final[Mapping[Resource, Callable[[Any], object]]] = {
-    NODES: convert_nodes.node,
-    CLUSTER_QUEUES: convert_queues.cluster_queue,
-    COHORTS: convert_queues.cohort,
-    ADVANCE_RESERVATIONS: advance_reservation,
-    RESOURCE_FLAVORS: lambda flavor: (convert_queues.flavor(flavor, None), convert_spares.rule_of(flavor, None)),
-}
-
 
 def _never_begun() -> float:
-    """The time by which a world's feed decides which advance reservations have begun: the world does (`World.keep_time`)."""
+    """The time by which a world's feed decides which holds of nodes have begun: the world does (`World.keep_time`)."""
     return -inf
 
 
@@ -114,8 +99,8 @@ class Objects:
         A Workload that the engine rejects is kept; `validation_error` returns the reason.
         """
         made = self.decoded(kind, data)
-        if (taken := _TRIED.get(kind)) is not None:
-            taken(made)
+        if (check := WATCHED[kind].check) is not None:
+            check(made)
         if kind is CONFIG_MAPS:
             self._add_map(made)
         else:

@@ -20,10 +20,10 @@ from typing import Any, Final
 import msgspec
 
 from admission.engine.cycle.spares import spare_hosts
+from admission.engine.features import NodeHolds
 from admission.engine.ledger.holds import HoldKind
 from admission.engine.ledger.ledger import Ledger
 from admission.engine.model import (
-    AdvanceReservation,
     BoundPod,
     ClusterQueue,
     Cohort,
@@ -31,6 +31,7 @@ from admission.engine.model import (
     Flavor,
     Namespace,
     Node,
+    NodeHold,
     Payer,
     PlacementOptions,
     Workload,
@@ -90,7 +91,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     options: PlacementOptions
     sharing: FairSharingRules | None = None
     flavors: tuple[Flavor, ...] = ()
-    reservations: tuple[AdvanceReservation, ...] = ()
+    reservations: tuple[NodeHolds, ...] = ()
     namespaces: tuple[Namespace, ...] = ()
     cohorts: tuple[CohortRecord, ...] = ()
     cluster_queues: tuple[ClusterQueue, ...] = ()
@@ -184,7 +185,7 @@ def capture(
         namespaces=records.get(Namespace, ()),
         cohorts=tuple(map(cohort_record, records.get(Cohort, ()))),
         cluster_queues=records.get(ClusterQueue, ()),
-        reservations=records.get(AdvanceReservation, ()),
+        reservations=tuple(one for kind, holds in records.items() if issubclass(kind, NodeHold) for one in holds),
         nodes=records.get(Node, ()),
         workloads=tuple(map(_finite, records.get(Workload, ()))),
         pods=records.get(BoundPod, ()),

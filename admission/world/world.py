@@ -110,12 +110,9 @@ class World:
         self.state.apply(event)
 
     def keep_time(self) -> None:
-        """Ends the advance reservations that are over at `now`, and lets those that have begun charge quota."""
-        for name, one in sorted(self.ledger.reservations.items()):
-            if one.end <= self.now:
-                self.apply(ObjectRemoved(RemovedKind.ADVANCE_RESERVATION, name))
-            elif one.start <= self.now and not one.begun:
-                self.apply(replace(one, begun=True))
+        """Ends the holds of nodes that are over at `now`, and lets those that have begun charge quota."""
+        for name, hold in sorted(self.ledger.node_holds.items()):
+            self.apply(hold.at(self.now) or ObjectRemoved(RemovedKind.NODE_HOLD, name))
 
     @property
     def startable(self) -> int | None:

@@ -1,5 +1,5 @@
-"""Queues: their status, and reservations in advance.
+"""Queues: their status, and nodes that are charged to them from a later time on.
 
-queue_status                          the status of ClusterQueues and LocalQueues
-advance_reservations                  AdvanceReservations and their status
+queue_status            the status of ClusterQueues and LocalQueues
+advance_reservations/   AdvanceReservations and their status
 """

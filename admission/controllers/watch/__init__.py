@@ -14,4 +14,5 @@ sakkara_trees                                trees that ConfigMaps describe
 caches                                       views that include the controllers' own writes at once
 rounds, in_steps                             long work in small steps
 volumes/, devices/                           volumes and devices of nodes
+advance_reservations/                        nodes that AdvanceReservations hold
 """

@@ -13,6 +13,7 @@ from typing import Any, Final
 from admission.controllers.state.active_conditions import Activity, cluster_queue_activity
 from admission.controllers.state.admission_context import AdmissionContext
 from admission.controllers.state.checks import checks_for, own_checks
+from admission.controllers.watch.advance_reservations.view import AdvanceReservationView
 from admission.controllers.watch.contradictions import contradiction
 from admission.controllers.watch.devices.view import DeviceView
 from admission.controllers.watch.kinds import Kinds
@@ -119,6 +120,7 @@ FEATURES: Final[list[type[ViewFeature]]] = [
     Trees,
     VolumeView,
     DeviceView,
+    AdvanceReservationView,
 ]
 """The features of the view. What is left out costs nothing and breaks nothing."""
 

@@ -11,6 +11,7 @@ from typing import Any, Protocol
 
 from admission.controllers.watch.cluster_view import Views
 from admission.controllers.watch.cycle_due import CycleDue
+from admission.controllers.watch.feed import Feed
 from admission.controllers.watch.view_feature import first_answer
 from admission.engine.ledger.ledger import Ledger
 from admission.engine.queue.queues import PendingQueues
@@ -71,6 +72,9 @@ class ControllerFeature:
         """Reports whether the settings turn the feature on."""
         return True
 
+    def connect(self, feed: Feed) -> None:
+        """Gets the feed, which is built after the feature."""
+
     def guess(self, workload: Workload) -> float | None:
         """Returns for how many seconds a waiting Workload will run at most; None if nothing is known."""
 
@@ -94,6 +98,11 @@ class ControllerFeatures:
     def descriptions(self) -> Descriptions | None:
         """The descriptions of the first feature that has any."""
         return first_answer(each.descriptions for each in self.all)
+
+    def connect(self, feed: Feed) -> None:
+        """Tells every feature."""
+        for each in self.all:
+            each.connect(feed)
 
     def guess(self, workload: Workload) -> float | None:
         """Returns the first answer of a feature."""

@@ -28,10 +28,9 @@ from admission.controllers.watch.slice_index import SliceIndex
 from admission.controllers.watch.view_feature import TreesChanged
 from admission.controllers.watch.workload_conversion import Guess, WorkloadConversion, no_guess
 from admission.engine import model
-from admission.engine.convert import convert_advance_reservations, convert_nodes, convert_queues
+from admission.engine.convert import convert_nodes, convert_queues
 from admission.engine.quota.charging import PLAIN, ResourceRules
 from admission.engine.scheduler_state import SchedulerState
-from api.advance_reservations import AdvanceReservation
 from api.elastic_quotas import cluster_queue_name
 from api.errors import InvalidObject
 from api.kube.informers.store import Change, ChangeType
@@ -71,7 +70,7 @@ class Feed:
     ) -> None:
         """`request_cycle_soon` is called instead of `request_cycle` while no queue has a head.
 
-        `wall` returns epoch seconds: advance reservations that have begun charge quota. `guess` is an argument of
+        `wall` returns epoch seconds: holds of nodes that have begun charge quota. `guess` is an argument of
         WorkloadConversion, `tell_unread` of UsageReader.
         """
         self._wall, self._rules = wall, rules
@@ -98,7 +97,7 @@ class Feed:
         views.features.on_trees(self._trees_changed)
         views.flavors.add_handler(self._flavor_changed)
         views.cohorts.add_handler(self._cohort_changed)
-        views.reservations.add_handler(self._reservation_changed)
+        views.features.on_node_holds(self.set_node_hold)
         views.checks.add_handler(lambda _: self._requeue_all())
         views.cluster_queues.add_handler(self._cluster_queue_changed)
         views.namespaces.add_handler(self._namespace_changed)
@@ -191,27 +190,13 @@ class Feed:
             log.warning("cohort not taken: %s", bad, extra={"cohort": change.key})
         self._requeue_all()
 
-    def _reservation_changed(self, change: Change[AdvanceReservation]) -> None:
-        if change.type is _DELETED:
-            self.end_reservation(change.key)
-        elif change.old is None or change.old.spec != change.object.spec:
-            try:
-                self.set_reservation(convert_advance_reservations.advance_reservation(change.object))
-            except InvalidObject:  # its controller says so in the status
-                self.end_reservation(change.key)
+    def set_node_hold(self, name: str, hold: model.NodeHold | None) -> None:
+        """Holds the nodes in rounds; from its start the hold also charges quota. None ends it.
 
-    def end_reservation(self, name: str) -> None:
-        """Frees the nodes of the advance reservation: it was deleted, or has ended."""
-        self._set_reservation(name, None)
-
-    def set_reservation(self, reservation: model.AdvanceReservation) -> None:
-        """Holds the nodes of the advance reservation; from its start it also charges quota."""
-        begun = self._wall() >= reservation.start
-        self._set_reservation(reservation.name, replace(reservation, begun=begun))
-
-    def _set_reservation(self, name: str, reservation: model.AdvanceReservation | None) -> None:
-        """Marks the nodes in rounds. Of two changes of one reservation before its turn the later one is made."""
-        self._affected.rounds.add_found(f"reservation {name}", lambda: self._state.set_reservation(name, reservation))
+        Of two changes of one hold before its turn the later one is made.
+        """
+        present = None if hold is None else hold.at(self._wall())
+        self._affected.rounds.add_found(f"hold {name}", lambda: self._state.set_node_hold(name, present))
 
     def _requeue_all(self) -> None:
         """Evaluates every queue again, in rounds, since flavors, topologies, checks and cohorts change rarely."""

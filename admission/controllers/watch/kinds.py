@@ -13,13 +13,11 @@ from admission.controllers.watch.projection import NodeReader, PodReader
 from admission.controllers.watch.resources import LimitRange
 from admission.controllers.watch.runtime_classes import RuntimeClass
 from admission.controllers.watch.watched import View, Watched, item
+from admission.engine.convert import convert_nodes, convert_queues, convert_spares
 from api.admission_checks import AdmissionCheck
-from api.advance_reservations import AdvanceReservation
 from api.kube.decode import decode_dict
-from api.kube.informers.optional_informer import OptionalInformer
 from api.kube.resources import (
     ADMISSION_CHECKS,
-    ADVANCE_RESERVATIONS,
     CLUSTER_QUEUES,
     COHORTS,
     LIMIT_RANGES,
@@ -45,19 +43,22 @@ from api.workloads import Workload
 BOUND_PODS = "spec.nodeName!="
 
 
+def _flavor(flavor: ResourceFlavor) -> object:
+    return convert_queues.flavor(flavor, None), convert_spares.rule_of(flavor, None)
+
+
 class Kinds(View):
     """A view of the kinds that each cluster has."""
 
     topologies = Watched(TOPOLOGIES, item(Topology))
-    flavors = Watched(RESOURCE_FLAVORS, item(ResourceFlavor))
-    cohorts = Watched(COHORTS, item(Cohort))
-    reservations = Watched(ADVANCE_RESERVATIONS, item(AdvanceReservation), informer=OptionalInformer)
+    flavors = Watched(RESOURCE_FLAVORS, item(ResourceFlavor), check=_flavor)
+    cohorts = Watched(COHORTS, item(Cohort), check=convert_queues.cohort)
     checks = Watched(ADMISSION_CHECKS, item(AdmissionCheck))
     namespaces = Watched(NAMESPACES, item(Namespace))
     limit_ranges = Watched(LIMIT_RANGES, item(LimitRange))
     runtime_classes = Watched(RUNTIME_CLASSES, item(RuntimeClass))
-    nodes = Watched(NODES, NodeReader, whole=item(Node))
-    cluster_queues = Watched(CLUSTER_QUEUES, item(ClusterQueue))
+    nodes = Watched(NODES, NodeReader, whole=item(Node), check=convert_nodes.node)
+    cluster_queues = Watched(CLUSTER_QUEUES, item(ClusterQueue), check=convert_queues.cluster_queue)
     local_queues = Watched(LOCAL_QUEUES, item(LocalQueue))
     workload_priorities = Watched(WORKLOAD_PRIORITY_CLASSES, item(WorkloadPriorityClass))
     priorities = Watched(PRIORITY_CLASSES, lambda: decode_dict)

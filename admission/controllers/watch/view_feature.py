@@ -23,6 +23,8 @@ T = TypeVar("T")
 FeatureT = TypeVar("FeatureT", bound="ViewFeature")
 Refusal = tuple[str, str]
 """Why a Workload must not be considered: reason and message."""
+NodeHoldChanged = Callable[[str, model.NodeHold | None], None]
+"""Gets the name of a hold of nodes, and the hold; None when it ends."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +81,9 @@ class ViewFeature(View):
 
     def on_trees(self, fn: Callable[[TreesChanged], None]) -> None:
         """Calls `fn` with each later change of `topologies` and `labels_of`."""
+
+    def on_node_holds(self, fn: NodeHoldChanged) -> None:
+        """Calls `fn` with each hold of nodes that comes or changes, and with None for one that ends."""
 
 
 class ViewFeatures:
@@ -145,6 +150,11 @@ class ViewFeatures:
         """Tells every feature."""
         for each in self._features:
             each.on_trees(fn)
+
+    def on_node_holds(self, fn: NodeHoldChanged) -> None:
+        """Tells every feature."""
+        for each in self._features:
+            each.on_node_holds(fn)
 
 
 def first_answer(answers: Iterable[T | None]) -> T | None:

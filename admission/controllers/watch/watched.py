@@ -54,14 +54,16 @@ class Watched(Generic[T]):
         of_topologies: bool = False,
         label_selector: str | None = None,
         field_selector: str | None = None,
+        check: Callable[[T], object] | None = None,
     ) -> None:
         """`whole` makes the decoder of objects of files, of which more fields matter.
 
         `without` completes "... are not known" where a user may not read the kind; empty if nothing works without it.
-        `of_topologies` limits the kind to the namespace of topologies.
+        `of_topologies` limits the kind to the namespace of topologies. `check` raises InvalidObject for an
+        object of a file that the engine would not take.
         """
         self.resource, self.decoder, self.whole, self.without = resource, decoder, whole or decoder, without
-        self.of_topologies, self.informer = of_topologies, informer
+        self.of_topologies, self.informer, self.check = of_topologies, informer, check
         self.label_selector, self.field_selector = label_selector, field_selector
         self.name = ""
 

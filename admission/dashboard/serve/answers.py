@@ -82,7 +82,7 @@ class Runs(Answer):
 
 
 class Reservation(Answer):
-    """An AdvanceReservation that holds hosts from `start` until `end`; empty texts where the viewer may not see it."""
+    """What holds hosts from `start` until `end`; empty texts where the viewer may not see it."""
 
     name: str
     start: str

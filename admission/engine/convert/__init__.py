@@ -6,6 +6,5 @@ convert_queues                ClusterQueues, Cohorts and ResourceFlavors
 convert_spares                a flavor's rule for hosts that are kept free
 convert_nodes                 nodes and bound pods
 convert_moves                 annotations about moves
-convert_advance_reservations  AdvanceReservations
 conversion_errors             errors that name the object and the field
 """

@@ -172,7 +172,7 @@ def _part(of: Mapping[str, Any], key: str) -> Mapping[str, Any]:
 
 
 def _reservation(w: workloads.Workload) -> str:
-    """Returns the advance reservation that the Workload names, or else the first of its templates (as those of plain pods)."""
+    """Returns the hold of nodes that the Workload names, or else the first of its templates (as those of plain pods)."""
     templates = (_part(_part(pod_set.template, "metadata"), "annotations") for pod_set in w.spec.pod_sets)
     named = (reservation for each in (w.metadata.annotations, *templates) if (reservation := each.get(RESERVATION)))
     reservation = next(named, "")

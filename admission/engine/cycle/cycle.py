@@ -339,7 +339,7 @@ class _Cycle:
         flavors = (self._ledger.flavors.get(name) for name in queue.flavors)
         fixed = len(workload.pod_sets) == 1 and not (spare_pods(workload) or relaxes(workload) or workload.replaces)
         bound = bool(self._reservations) or bool(workload.reservation) or workload.asks_beside
-        return fixed and not bound and not any(flavor is None or flavor.reservations for flavor in flavors)
+        return fixed and not bound and not any(flavor is None or flavor.node_holds for flavor in flavors)
 
     def _defer(
         self, head: Head, queue: ClusterQueue, nomination: Nomination, needs: QueueingHint | None = None

@@ -25,7 +25,7 @@ from admission.engine.explain.flavor_capacity import FlavorCapacity
 from admission.engine.explain.quotas import RelatedQueues, quota_views, requested_amounts
 from admission.engine.explain.remedies import check_remedies, ranked, remedies
 from admission.engine.explain.trials import BUDGET, TrialBudget, Trials
-from admission.engine.explain.usage_order import charged_reservations, less_used
+from admission.engine.explain.usage_order import charged_node_holds, less_used
 from admission.engine.explain.wording import unanswered_text
 from admission.engine.features.elastic.growth import one_pod_more, slice_released
 from admission.engine.flavors.assign import FlavorAssignment, PodSetFlavors
@@ -76,7 +76,7 @@ def explain(
     if workload.not_before > now:
         return replace(explanation, message=_backoff(workload.not_before))
     inputs = inputs or DecisionInputs()
-    texts = less_used(inputs.queues, workload), charged_reservations(ledger, workload)
+    texts = less_used(inputs.queues, workload), charged_node_holds(ledger, workload)
     explanation = replace(explanation, usage="; ".join(filter(None, texts)))
     return _WaitExplanation(ledger, workload, now, inputs, TrialBudget(budget, pause)).explained(explanation, ahead)
 

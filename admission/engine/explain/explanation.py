@@ -200,10 +200,9 @@ class Explanation:
     controller answers its admission checks. `proofs` are certificates of an admitted or fitting workload's domains. `ahead`
     holds the workloads ahead of it in its queue, if it would fit; at most five. Each of the `remedies` suffices alone, also
     after all workloads considered first had their turn; the easiest comes first. `taken` holds remedies that would suffice
-    only without competitors. `usage` names LocalQueues that come first by usage, and
-    advance reservations that charge its queue. `complete` is False if the
-    search for remedies exhausted its budget. `forecast` tells between which times the controller expects the start; empty if it
-    does not.
+    only without competitors. `usage` names LocalQueues that come first by usage, and holds of nodes that charge its queue.
+    `complete` is False if the search for remedies exhausted its budget. `forecast` tells between which times the controller
+    expects the start; empty if it does not.
     """
 
     workload: str

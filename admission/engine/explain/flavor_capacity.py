@@ -166,7 +166,6 @@ class FlavorCapacity:
 
 _SEVERAL: Final = {
     Reason.UNTOLERATED_TAINT: "taints",
-    Reason.ADVANCE_RESERVATION: "advance reservations",
     Reason.NODE_SELECTOR_MISMATCH: "labels of the node selector",
 }
 
@@ -177,8 +176,13 @@ def _told(code: Reason, by_nodes: list[tuple[str, int, int]]) -> Iterator[Exclus
     named = len(ranked) if len(ranked) <= TOLD + 1 else TOLD
     yield from (Exclusion(code, *one) for one in sorted(ranked[:named]))
     if others := ranked[named:]:
-        what = f"{len(others)} more {_SEVERAL.get(code, 'terms')}"
+        what = f"{len(others)} more {_several(code, others[0][0])}"
         yield Exclusion(code, what, sum(one[1] for one in others), sum(one[2] for one in others), len(others))
+
+
+def _several(code: Reason, what: str) -> str:
+    """Returns the noun for several exclusions by one test, of which `what` is one."""
+    return f"{what.rpartition(' ')[0]}s" if code is Reason.HELD_NODE else _SEVERAL.get(code, "terms")
 
 
 def in_slices(resolved: ResolvedRequest, level: int) -> bool:
@@ -191,9 +195,9 @@ def _why(resolved: ResolvedRequest, node: Node | None, near: tuple[str, str] | N
     if near is not None:
         return Reason.POD_ANTI_AFFINITY if near[0] == APART else Reason.POD_AFFINITY, near[1]
     labels = {} if node is None else node.labels
-    taint = untolerated(() if node is None else node.taints, resolved.wants.tolerations, resolved.wants.reservations)
+    taint = untolerated(() if node is None else node.taints, resolved.wants.tolerations, resolved.wants.node_holds)
     if taint is not None and taint.effect == RESERVED_EFFECT:
-        return Reason.ADVANCE_RESERVATION, taint_text(taint)
+        return Reason.HELD_NODE, taint_text(taint)
     if taint is not None:
         return Reason.UNTOLERATED_TAINT, taint_text(taint)
     for key, value in resolved.wants.selector:

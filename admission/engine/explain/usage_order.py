@@ -1,4 +1,4 @@
-"""Tells what else bears on a waiting workload's quota: LocalQueues that used less, and advance reservations.
+"""Tells what else bears on a waiting workload's quota: LocalQueues that used less, and holds of nodes.
 
 Sources: queue/past_usage.py, quota/reserved.py.
 """
@@ -11,7 +11,7 @@ from admission.engine.model import Workload
 from admission.engine.queue.queues import PendingQueues
 
 _NAMED = 3
-"""The number of LocalQueues or reservations that a text names; the rest is counted."""
+"""The number of LocalQueues or holds that a text names; the rest is counted."""
 
 
 def less_used(queues: PendingQueues, workload: Workload) -> str:
@@ -36,20 +36,16 @@ def less_used(queues: PendingQueues, workload: Workload) -> str:
     return f"past usage of LocalQueue {workload.queue} is {mine:.6g}, so these with less come first: {others}"
 
 
-def charged_reservations(ledger: Ledger, workload: Workload) -> str:
-    """Returns a text with the advance reservations that charge the quota of its ClusterQueue; empty if none does.
+def charged_node_holds(ledger: Ledger, workload: Workload) -> str:
+    """Returns a text with the holds of nodes that charge the quota of its ClusterQueue; empty if none does.
 
     The one that the workload itself draws on is left out.
     """
     charges = ledger.reserved.charges(workload.cluster_queue)
-    reservations = [
-        ledger.reservations[name] for name in charges if name in ledger.reservations and any(charges[name].values())
-    ]
-    reservations = [one for one in reservations if one.name != workload.reservation]
-    if not reservations:
+    holds = [ledger.node_holds[name] for name in charges if name in ledger.node_holds and any(charges[name].values())]
+    holds = [hold for hold in holds if hold.name != workload.reservation]
+    if not holds:
         return ""
-    named = [f"{one.name} (until {rfc3339(one.end)})" for one in reservations[:_NAMED]]
-    more = [f"{len(reservations) - _NAMED} more"] if len(reservations) > _NAMED else []
-    return (
-        f"quota of ClusterQueue {workload.cluster_queue} is charged for AdvanceReservation {', '.join([*named, *more])}"
-    )
+    named = [f"{hold.name} (until {rfc3339(hold.end)})" for hold in holds[:_NAMED]]
+    more = [f"{len(holds) - _NAMED} more"] if len(holds) > _NAMED else []
+    return f"quota of ClusterQueue {workload.cluster_queue} is charged for {holds[0].kind} {', '.join([*named, *more])}"

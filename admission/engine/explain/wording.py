@@ -170,7 +170,7 @@ _USERS = {
 
 _TESTS = {
     Reason.UNTOLERATED_TAINT: "taint",
-    Reason.ADVANCE_RESERVATION: "reserved",
+    Reason.HELD_NODE: "reserved",
     Reason.NODE_SELECTOR_MISMATCH: "node selector",
     Reason.NODE_AFFINITY_MISMATCH: "node affinity",
     Reason.POD_ANTI_AFFINITY: "pod anti-affinity",

@@ -1,6 +1,6 @@
 """The features of the admission cycle, one line each. What is left out of `FEATURES` costs nothing and breaks nothing.
 
-advance_reservations   a head that names its advance reservation draws on it
+advance_reservations/  a head that names its advance reservation draws on it
 backfill/              workloads that may start before a waiting head without delaying it
 elastic/               jobs that grow and shrink while they run
 gang_groups/           gangs that start in one cycle or not at all
@@ -16,7 +16,8 @@ from itertools import chain
 from typing import Final
 
 from admission.engine.cycle.feature import CycleContext, Feature, Features
-from admission.engine.features.advance_reservations import AdvanceReservations
+from admission.engine.features.advance_reservations.feature import AdvanceReservations
+from admission.engine.features.advance_reservations.reservation import AdvanceReservation
 from admission.engine.features.backfill.feature import Backfill
 from admission.engine.features.elastic.feature import ElasticJobs
 from admission.engine.features.gang_groups.feature import GangGroups
@@ -32,6 +33,9 @@ FEATURES: Final[list[type[Feature]]] = [
     ElasticJobs,
     Backfill,
 ]
+
+NodeHolds = AdvanceReservation
+"""The values by which features hold nodes, as a snapshot has them: a union, if there are several."""
 
 
 def features_of(context: CycleContext) -> Features:

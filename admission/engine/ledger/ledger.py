@@ -15,13 +15,11 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from itertools import chain
 
-from admission.engine.advance_reservations import marked
 from admission.engine.journal import Journal, Trial
 from admission.engine.ledger.audit import wrong_nodes, wrong_quota
 from admission.engine.ledger.holds import FlavorSpares, HoldKind, Holds, hold_key
 from admission.engine.model import (
     Admission,
-    AdvanceReservation,
     BoundPod,
     ClusterQueue,
     Cohort,
@@ -30,12 +28,14 @@ from admission.engine.model import (
     FlavorResource,
     Namespace,
     Node,
+    NodeHold,
     ObjectRemoved,
     Payer,
     PlacementOptions,
     PodFacts,
     RemovedKind,
     Workload,
+    marked,
 )
 from admission.engine.quota.bound import BoundUsage
 from admission.engine.quota.reserved import ReservedQuota, covered, nodes_of
@@ -59,7 +59,7 @@ class Ledger:
     `quota` is the cohort tree, `usage_by_priority` its usage by priority, `flavors` the flavors by name, `admissions` what is
     allocated by workload, `spare_host_owners` the workloads that ask for spare hosts, with the generation of their flavors in
     which there were too few; 0 for none. `flavor_spares` has the state of each flavor's spare hosts, `reserved` the quota that
-    advance reservations charge, `bound` what pods are charged beyond their reservation, `holds` what is kept for somebody.
+    holds of nodes charge, `bound` what pods are charged beyond their reservation, `holds` what is kept for somebody.
     """
 
     def __init__(self, options: PlacementOptions | None = None) -> None:
@@ -68,7 +68,7 @@ class Ledger:
         self.quota = QuotaTree(self.journal)
         self.usage_by_priority = UsageByPriority(self.journal)
         self.flavors: dict[str, Flavor] = {}
-        self.reservations: dict[str, AdvanceReservation] = {}
+        self.node_holds: dict[str, NodeHold] = {}
         self.reserved = ReservedQuota(self.journal, self.quota, self.flavors)
         self.admissions: dict[str, Admission] = {}
         self.spare_host_owners: dict[str, int] = {}
@@ -99,8 +99,8 @@ class Ledger:
                 self._capacity.placed.set_namespace(event.name, event.labels)
             case Flavor():
                 deque(self.set_flavor(event), maxlen=0)
-            case AdvanceReservation():
-                deque(self.set_reservation(event.name, event), maxlen=0)
+            case NodeHold():
+                deque(self.set_node_hold(event.name, event), maxlen=0)
             case ClusterQueue():
                 self._set_queue(event.name, event)
             case Cohort():
@@ -123,8 +123,8 @@ class Ledger:
                 self._set_flavor(gone.key, None)
             case RemovedKind.CLUSTER_QUEUE:
                 self._set_queue(gone.key, None)
-            case RemovedKind.ADVANCE_RESERVATION:
-                deque(self.set_reservation(gone.key, None), maxlen=0)
+            case RemovedKind.NODE_HOLD:
+                deque(self.set_node_hold(gone.key, None), maxlen=0)
             case RemovedKind.COHORT:
                 self.quota.drop_cohort(gone.key)
 
@@ -148,17 +148,17 @@ class Ledger:
         return None if record is None else record.node
 
     def _set_node(self, name: str, node: Node | None) -> None:
-        if node is not None and self.reservations:
-            node = marked(node, self._sorted_reservations())
+        if node is not None and self.node_holds:
+            node = marked(node, self._sorted_node_holds())
         if self._capacity.set_node(name, node):
             self._allocations.node_moved(name)
         else:
             self._allocations.node_changed(name)
-        if self.reservations or self.reserved.nodes:
+        if self.node_holds or self.reserved.nodes:
             self._pay_for(name, node)
 
     def _pay_for(self, name: str, node: Node | None) -> None:
-        self.reserved.set_node(name, node, self._sorted_reservations())
+        self.reserved.set_node(name, node, self._sorted_node_holds())
 
     def _set_queue(self, name: str, queue: ClusterQueue | None) -> None:
         """Sets or removes the queue; reserved nodes are charged anew if it covers other flavors and resources."""
@@ -167,46 +167,46 @@ class Ledger:
             self.quota.drop_queue(name)
         else:
             self.quota.set_queue(queue)
-        paying = any(one.charging and one.queue == name for one in self.reservations.values())
+        paying = any(one.charging and one.queue == name for one in self.node_holds.values())
         if paying and covered(before) != covered(queue):
             self._pay_anew(name)
 
     def _pay_anew(self, queue: str = "") -> None:
         """Charges the reserved nodes again, after a change of the queue (empty: of any) or of a flavor."""
-        paying = [one for one in self.reservations.values() if one.charging and (not queue or one.queue == queue)]
+        paying = [one for one in self.node_holds.values() if one.charging and (not queue or one.queue == queue)]
         for name, record in self._capacity.nodes.items() if paying else ():
             if record.node is not None and any(one.holds(record.node.labels) for one in paying):
                 self._pay_for(name, record.node)
 
-    def _sorted_reservations(self) -> tuple[AdvanceReservation, ...]:
-        return tuple(one for _, one in sorted(self.reservations.items()))
+    def _sorted_node_holds(self) -> tuple[NodeHold, ...]:
+        return tuple(one for _, one in sorted(self.node_holds.items()))
 
-    def set_reservation(self, name: str, reservation: AdvanceReservation | None) -> Iterator[None]:
-        """Sets the advance reservation (None: removes it): names it in every flavor, and marks its nodes.
+    def set_node_hold(self, name: str, hold: NodeHold | None) -> Iterator[None]:
+        """Sets the hold of nodes (None: removes it): names it in every flavor, and marks its nodes.
 
         Each node ends a step, and so does each workload of the ClusterQueue that it charges: there are thousands.
         """
-        before = self.reservations.get(name)
-        if before == reservation:
+        before = self.node_holds.get(name)
+        if before == hold:
             return
-        if reservation is None:
-            del self.reservations[name]
+        if hold is None:
+            del self.node_holds[name]
         else:
-            self.reservations[name] = reservation
+            self.node_holds[name] = hold
         for flavor in list(self.flavors.values()):
             self._set_flavor(flavor.name, flavor)
         yield from self._track()
-        held = [one for one in (before, reservation) if one is not None]
+        held = [one for one in (before, hold) if one is not None]
         for key in list(self._capacity.nodes):
             record = self._capacity.nodes.get(key)
             node = None if record is None else record.node
             if node is not None and any(one.holds(node.labels) for one in held):
-                self._set_node(key, marked(node, self._sorted_reservations()))
+                self._set_node(key, marked(node, self._sorted_node_holds()))
             yield
 
     def _track(self) -> Iterator[None]:
-        """Counts what the workloads of the ClusterQueues that reservations charge use on each host."""
-        new = frozenset(one.queue for one in self.reservations.values() if one.queue)
+        """Counts what the workloads of the ClusterQueues that holds of nodes charge use on each host."""
+        new = frozenset(one.queue for one in self.node_holds.values() if one.queue)
         added = new - self.reserved.tracked
         self.reserved.track(new)
         for key in [key for queue in sorted(added) for key in sorted(self._allocations.by_queue.get(queue, ()))]:
@@ -224,8 +224,8 @@ class Ledger:
 
     def _set_flavor(self, name: str, flavor: Flavor | None, grown: Tree | None = None) -> None:
         if flavor is not None:
-            reservations = self._sorted_reservations()
-            flavor = flavor if flavor.reservations == reservations else replace(flavor, reservations=reservations)
+            holds = self._sorted_node_holds()
+            flavor = flavor if flavor.node_holds == holds else replace(flavor, node_holds=holds)
         before = self.flavors.get(name)
         if before == flavor:
             return
@@ -376,7 +376,7 @@ class Ledger:
 
     def returned(self, key: str, admission: Admission) -> dict[FlavorResource, int]:
         """Returns the quota that is free when the workload under this key and its pods end: without what it draws on a
-        reservation.
+        hold of nodes.
         """
         usage = self.taken(key, admission)
         for fr, amount in self.reserved.drawn(key).items() if self.reserved.nodes else ():
@@ -452,8 +452,8 @@ class Ledger:
         A workload comes with the admission that the ledger has for it. Holds are not included: each cycle makes its own, and
         holds missing spare hosts.
         """
-        yield from (replace(flavor, reservations=()) for _, flavor in sorted(self.flavors.items()))
-        yield from (one for _, one in sorted(self.reservations.items()))
+        yield from (replace(flavor, node_holds=()) for _, flavor in sorted(self.flavors.items()))
+        yield from (one for _, one in sorted(self.node_holds.items()))
         yield from self.quota.specs()
         yield from self._capacity.placed.inputs()
         yield from (marked(node, ()) for node in self._capacity.inputs())

@@ -5,30 +5,29 @@ names. Invalid input raises `api.errors.InvalidObject` (or InvalidQuantity) with
 condition. State is in ledger.py and queue/, results are in decision.py. Import the types from this package, also those of `api`
 that the engine uses unchanged.
 
-workloads              Workloads, their pod sets and admissions
-queues                 flavors, ClusterQueues and Cohorts
-nodes                  nodes, bound pods and namespaces
-topology               topology requests and assignments
-level_rule             placement constraints
-placement              placement requests and options
-restart                what a restart costs, and whether it may be at another place
-advance_reservations   advance reservations and their marks on nodes
-events                 the events that the feed passes on
+workloads   Workloads, their pod sets and admissions
+queues      flavors, ClusterQueues and Cohorts
+nodes       nodes, bound pods and namespaces
+topology    topology requests and assignments
+level_rule  placement constraints
+placement   placement requests and options
+restart     what a restart costs, and whether it may be at another place
+node_holds  holds of nodes, and their marks on nodes
+events      the events that the feed passes on
 """
 
 from __future__ import annotations
 
-from admission.engine.model.advance_reservations import RESERVED_EFFECT, AdvanceReservation
 from admission.engine.model.events import Event, ObjectRemoved, RemovedKind
 from admission.engine.model.level_rule import LevelConstraint, LevelRule, Spreading
-from admission.engine.model.nodes import Amounts, BoundPod, Namespace, Node, Payer
+from admission.engine.model.node_holds import RESERVED_EFFECT, NodeHold, marked
+from admission.engine.model.nodes import Amounts, BoundPod, FlavorResource, Namespace, Node, Payer
 from admission.engine.model.placement import Counting, PlacementOptions, PlacementRequest
 from admission.engine.model.queues import (
     ClusterQueue,
     Cohort,
     Flavor,
     FlavorQuotas,
-    FlavorResource,
     FungibilityPolicy,
     PreemptionPolicy,
     Quota,
@@ -67,7 +66,6 @@ __all__ = [
     "PODS",
     "RESERVED_EFFECT",
     "Admission",
-    "AdvanceReservation",
     "Amounts",
     "Assignment",
     "BoundPod",
@@ -86,6 +84,7 @@ __all__ = [
     "LevelRule",
     "Namespace",
     "Node",
+    "NodeHold",
     "NodeSelectorRequirement",
     "NodeSelectorTerm",
     "ObjectRemoved",
@@ -114,6 +113,7 @@ __all__ = [
     "TopologyRequest",
     "UnansweredCheck",
     "Workload",
+    "marked",
     "node_has",
     "to_text",
 ]

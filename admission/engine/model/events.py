@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from admission.engine.model.advance_reservations import AdvanceReservation
+from admission.engine.model.node_holds import NodeHold
 from admission.engine.model.nodes import BoundPod, Namespace, Node, Payer
 from admission.engine.model.queues import ClusterQueue, Cohort, Flavor
 from admission.engine.model.workloads import Workload
@@ -21,7 +21,7 @@ class RemovedKind(StrEnum):
     COHORT = "cohort"
     WORKLOAD = "workload"
     NAMESPACE = "namespace"
-    ADVANCE_RESERVATION = "advancereservation"
+    NODE_HOLD = "nodehold"
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,5 @@ class ObjectRemoved:
     key: str
 
 
-Event = (
-    Node | BoundPod | Payer | Namespace | Flavor | ClusterQueue | Cohort | Workload | AdvanceReservation | ObjectRemoved
-)
+Event = Node | BoundPod | Payer | Namespace | Flavor | ClusterQueue | Cohort | Workload | NodeHold | ObjectRemoved
 """The complete present object, created or changed, or its removal."""

@@ -10,6 +10,8 @@ from api.pod.pods import Taint
 
 Amounts = Mapping[str, int]
 """Integer amount by resource name: cpu in milli-units, everything else in its base unit."""
+FlavorResource = tuple[str, str]
+"""(flavor, resource), by which quota is counted."""
 
 
 @dataclass(frozen=True, slots=True)

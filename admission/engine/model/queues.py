@@ -5,15 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from admission.engine.model.advance_reservations import AdvanceReservation
-from admission.engine.model.nodes import Amounts
+from admission.engine.model.node_holds import NodeHold
+from admission.engine.model.nodes import Amounts, FlavorResource
 from admission.engine.model.restart import NO_TERMS, RestartTerms
 from admission.engine.model.topology import Profile
 from api.pod.pods import Taint, Toleration
 from api.queues import QueueingStrategy, StopPolicy
-
-FlavorResource = tuple[str, str]
-"""(flavor, resource), by which quota is counted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +31,7 @@ class Flavor:
     """A class of nodes. `levels` is None without a topology; `topology` names it in messages.
 
     `topology` without `levels` means that the named Topology does not exist. `spare` is the rule for hosts that are kept free.
-    `reservations` are all advance reservations of the cluster, by name; the ledger adds them.
+    `node_holds` are all holds of nodes of the cluster, by name; the ledger adds them.
     """
 
     name: str
@@ -44,7 +41,7 @@ class Flavor:
     topology: str | None = None
     levels: tuple[str, ...] | None = None
     spare: SpareRule | None = None
-    reservations: tuple[AdvanceReservation, ...] = ()
+    node_holds: tuple[NodeHold, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from admission.engine.model.nodes import Amounts
-from admission.engine.model.queues import FlavorResource
+from admission.engine.model.nodes import Amounts, FlavorResource
 from admission.engine.model.restart import NO_TERMS, RestartTerms
 from admission.engine.model.topology import Assignment, Profile, TopologyRequest
 from api.pod.pod_terms import Labels, PodFacts
@@ -21,8 +20,8 @@ class PodSet:
     `exclusive` is what only one pod per node can have (api.pod.exclusive). `volumes` has, for each volume that some nodes
     cannot reach, the node terms of which one must match; `gathered` has the topology keys of which one domain each must hold
     all pods, because they share a volume that is chosen later. `labels` are those of the template. `facts` describes the pods
-    to other pods' terms if they have terms themselves, else None. `reservations` names the advance reservations whose nodes the
-    pods may use now, None for all of them; advance_reservations.py sets it in each request.
+    to other pods' terms if they have terms themselves, else None. `node_holds` names the holds whose nodes the pods may use
+    now, None for all of them; requests.py sets it in each request.
     """
 
     name: str
@@ -40,7 +39,7 @@ class PodSet:
     gathered: tuple[str, ...] = ()
     labels: Labels = ()
     facts: PodFacts | None = None
-    reservations: tuple[str, ...] | None = ()
+    node_holds: tuple[str, ...] | None = ()
 
     @property
     def devices(self) -> int:
@@ -107,7 +106,7 @@ class Workload:
     `replaces` is the key of the admitted workload of its job that this one replaces, or empty. `pod_labels` are labels that
     its owner gives each pod in addition to the template's. `boost` is the part of its priority from the annotation
     `priority-boost`. `restart` are the terms under which it may be started at another place while it runs.
-    `reservation` is the advance reservation that it names, or empty. `guess` is for how many seconds it will run at most as
+    `reservation` is the hold of nodes that it names, or empty. `guess` is for how many seconds it will run at most as
     far as is known from others like it, None if its queue does not go by that or nothing is known. `yields` is from when on
     it may be evicted for a head that it has overtaken, because it started by its guess; None if it did not.
     `priority_elsewhere` is for a gang whose user writes its priority: the priority that counts against workloads of other

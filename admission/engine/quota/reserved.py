@@ -1,12 +1,12 @@
-"""The quota that advance reservations charge: the nodes that they hold, less what workloads of the queue use there.
+"""The quota that holds of nodes charge: their nodes, less what workloads of the queue use there.
 
-A reservation that has begun and names a ClusterQueue charges the resources of its nodes that the queue covers, host by host:
+A hold that has begun and names a ClusterQueue charges the resources of its nodes that the queue covers, host by host:
 
     charge(host) = max(0, allocatable - usage of the queue's workloads on the host)
 
 for each resource, in the first flavor of the queue that has the node and whose topology ends at the host. So a workload on a
-reserved host *draws on* the charge: it is charged itself, and the charge of the host is less by as much. A node that several
-such reservations hold is charged once, to the first of them by name. Every change touches one host, and can be reverted
+reserved host *draws on* the charge: it is charged itself, and the charge of the host is less by as much. A node of several
+such holds is charged once, to the first of them by name. Every change touches one host, and can be reverted
 (journal.py). While a charge is lifted (`lifted`), the quota is free for a workload that will draw on it. Called by ledger.py.
 """
 
@@ -20,11 +20,11 @@ from admission.engine.journal import Journal
 from admission.engine.model import (
     HOSTNAME_LABEL,
     Admission,
-    AdvanceReservation,
     ClusterQueue,
     Flavor,
     FlavorResource,
     Node,
+    NodeHold,
 )
 from admission.engine.quota.tree import QuotaTree
 
@@ -33,16 +33,16 @@ _NOTHING: Final[Sums] = {}
 
 
 class PaidNode(NamedTuple):
-    """A node that a reservation is charged for: its reservation, the ClusterQueue, the host and the amounts."""
+    """A node that is charged for a hold: the hold, the ClusterQueue, the host and the amounts."""
 
-    reservation: str
+    hold: str
     queue: str
     host: str
     amounts: Sums
 
 
 class ReservedQuota:
-    """The charges of all advance reservations. `flavors` are those of the ledger, only read.
+    """The charges of all holds of nodes. `flavors` are those of the ledger, only read.
 
     `nodes` has the nodes that are charged, by name; `tracked` the ClusterQueues whose workloads are counted; `shrunk` those
     whose charge may have become less because of a node, until the caller clears it.
@@ -96,11 +96,11 @@ class ReservedQuota:
         self._shift(at, before)
 
     def drawn(self, key: str) -> dict[FlavorResource, int]:
-        """Returns what would be charged for reservations again if the workload under this key ended."""
+        """Returns what would be charged for holds of nodes again if the workload under this key ended."""
         amounts: dict[FlavorResource, int] = {}
         for at, sums in self._counted.get(key, {}).items():
             payer = self._payers.get(at)
-            if payer is None or payer.reservation in self._lifted:
+            if payer is None or payer.hold in self._lifted:
                 continue
             held, used = self._held(at), self._used.get(at, _NOTHING)
             for fr, amount in sums.items():
@@ -112,9 +112,9 @@ class ReservedQuota:
 
     # ---- nodes
 
-    def set_node(self, name: str, node: Node | None, reservations: Iterable[AdvanceReservation]) -> None:
-        """Charges the node to the first reservation by name that has begun, holds it and names a queue; or no longer."""
-        after = None if node is None else self._paid(node, reservations)
+    def set_node(self, name: str, node: Node | None, holds: Iterable[NodeHold]) -> None:
+        """Charges the node to the first hold by name that has begun, holds it and names a queue; or no longer."""
+        after = None if node is None else self._paid(node, holds)
         before = self.nodes.get(name)
         if before == after:
             return
@@ -126,8 +126,8 @@ class ReservedQuota:
             self._journal.put(self.nodes, name, after)
             self._set_at((after.queue, after.host), name, after)
 
-    def _paid(self, node: Node, reservations: Iterable[AdvanceReservation]) -> PaidNode | None:
-        for one in reservations:
+    def _paid(self, node: Node, holds: Iterable[NodeHold]) -> PaidNode | None:
+        for one in holds:
             if not (one.charging and one.holds(node.labels)):
                 continue
             spec = self._quota.spec(one.queue)
@@ -143,7 +143,7 @@ class ReservedQuota:
             nodes.pop(name, None)
         else:
             nodes[name] = paid.amounts
-        if old is not None and paid is not None and old.reservation != paid.reservation:
+        if old is not None and paid is not None and old.hold != paid.hold:
             self._add(old, before, -1)
             before = _NOTHING
         if paid is not None:
@@ -180,17 +180,17 @@ class ReservedQuota:
     def _add(self, payer: PaidNode, change: Sums, sign: int) -> None:
         if not change:
             return
-        _, due = self._due.get(payer.reservation, (payer.queue, _NOTHING))
+        _, due = self._due.get(payer.hold, (payer.queue, _NOTHING))
         if total := _sum(due, change, sign):
-            self._journal.put(self._due, payer.reservation, (payer.queue, total))
+            self._journal.put(self._due, payer.hold, (payer.queue, total))
         else:
-            self._journal.drop(self._due, payer.reservation)
-        if payer.reservation not in self._lifted:
+            self._journal.drop(self._due, payer.hold)
+        if payer.hold not in self._lifted:
             self._quota.add(payer.queue, {fr: sign * amount for fr, amount in change.items()})
 
     @contextmanager
     def lifted(self, names: Collection[str]) -> Iterator[None]:
-        """Opens a context in which these reservations charge nothing. A workload that is charged inside draws on them."""
+        """Opens a context in which these holds charge nothing. A workload that is charged inside draws on them."""
         mine = sorted(name for name in names if name not in self._lifted)
         for name in mine:
             if name in self._due:
@@ -207,22 +207,22 @@ class ReservedQuota:
     # ---- queries
 
     def charge_of(self, name: str) -> dict[FlavorResource, int]:
-        """Returns what the reservation charges now."""
+        """Returns what the hold charges now."""
         return dict(self._due.get(name, ("", _NOTHING))[1])
 
     def charges(self, queue: str) -> dict[str, Sums]:
-        """Returns what is charged to the queue, by reservation."""
+        """Returns what is charged to the queue, by hold."""
         return {name: sums for name, (at, sums) in sorted(self._due.items()) if at == queue}
 
     def usage(self, queue: str) -> dict[FlavorResource, int]:
-        """Returns what all reservations charge to the queue."""
+        """Returns what all holds of nodes charge to the queue."""
         total: Sums = {}
         for sums in self.charges(queue).values():
             total = _sum(total, sums, +1)
         return dict(total)
 
     def queues(self) -> list[str]:
-        """Returns the queues that are charged for a reservation, by name."""
+        """Returns the queues that are charged for a hold of nodes, by name."""
         return sorted({queue for queue, _ in self._due.values()})
 
     def differences(self, admissions: Mapping[str, Admission]) -> Iterator[str]:
@@ -241,12 +241,12 @@ class ReservedQuota:
         for at, amounts in held.items():
             rest = _sum(amounts, used.get(at, _NOTHING), -1)
             positive = {fr: rest.get(fr, 0) for fr in amounts if rest.get(fr, 0) > 0}
-            name = self._payers[at].reservation
+            name = self._payers[at].hold
             due[name] = _sum(due.get(name, _NOTHING), positive, +1)
         want = {name: sums for name, sums in due.items() if sums}
         have = {name: dict(sums) for name, (_, sums) in self._due.items()}
         if want != have:
-            yield f"advance reservations are charged {have}, their nodes and workloads make {want}"
+            yield f"holds of nodes are charged {have}, their nodes and workloads make {want}"
 
 
 def amounts_of(node: Node, queue: ClusterQueue, flavors: Mapping[str, Flavor]) -> dict[FlavorResource, int]:

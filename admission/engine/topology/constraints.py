@@ -149,7 +149,7 @@ def wants_of(pod_set: PodSet, flavor: Flavor | None, facts: PodFacts | None = No
         preferred=pod_set.preferred_affinity,
         volumes=pod_set.volumes,
         facts=facts,
-        reservations=pod_set.reservations,
+        node_holds=pod_set.node_holds,
     )
 
 

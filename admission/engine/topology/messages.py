@@ -9,7 +9,6 @@ from admission.engine.decision import Exclusions, NoPlacement
 from admission.engine.topology.compatible.tree_search import NoFit
 from admission.engine.topology.constraints import ResolvedRequest
 from admission.engine.topology.count import Numbers
-from admission.engine.topology.tree.match import RESERVED
 from admission.engine.topology.tree.tree import Tree
 
 
@@ -71,9 +70,10 @@ def exclusion_text(exclusions: Exclusions) -> str:
 
 
 def _repels(text: str) -> str:
-    """Returns what keeps pods away, from `taint_text`: a taint, or an advance reservation by name."""
-    kind, _, name = text.rpartition(" ")  # no part of a taint has spaces
-    return f"{RESERVED} {quoted(name)}" if kind == RESERVED else f"taint {quoted(text)}"
+    """Returns what keeps pods away, from `taint_text`: a taint, or a hold of nodes by name."""
+    noun, _, name = text.rpartition(" ")
+    # A taint ends with a colon and its effect, also one of a file whose value has spaces.
+    return f"{noun} {quoted(name)}" if noun and ":" not in name else f"taint {quoted(text)}"
 
 
 # ---- failures that Kueue does not have, or has without a message of its own

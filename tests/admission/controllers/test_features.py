@@ -15,8 +15,10 @@ from admission.app import run_controller
 from admission.controllers.elastic_quota.feature import ElasticQuotas
 from admission.controllers.forecasts.feature import Forecasts
 from admission.controllers.nodes.spare_hosts.feature import SpareHosts
+from admission.controllers.queues.advance_reservations.feature import AdvanceReservations
 from admission.controllers.sakkara.feature import Sakkara
 from admission.controllers.watch import cluster_view
+from admission.controllers.watch.advance_reservations.view import AdvanceReservationView
 from admission.controllers.watch.devices.view import DeviceView
 from admission.controllers.watch.feature import ControllerFeature
 from admission.controllers.watch.sakkara_trees import Trees
@@ -25,9 +27,11 @@ from admission.controllers.watch.volumes.view import VolumeView
 from admission.engine import features
 from admission.engine.cycle.feature import Feature
 from admission.settings import AdmissionSettings
+from api.advance_reservations import AdvanceReservation
 from api.elastic_quotas import cluster_queue_name
 from api.kube.client import Kube
 from api.kube.resources import (
+    ADVANCE_RESERVATIONS,
     CLUSTER_QUEUES,
     CONFIG_MAPS,
     ELASTIC_QUOTAS,
@@ -127,6 +131,20 @@ async def elastic_quota(kube: Kube) -> None:
     await eventually(lambda: kube.get(CLUSTER_QUEUES, cluster_queue_name("ns")))
 
 
+async def advance_reservation(kube: Kube) -> None:
+    """An AdvanceReservation is told what it holds."""
+    spec = {"nodeLabels": {"rack": "r0"}, "start": "2001-01-01T00:00:00Z", "end": "2101-01-01T00:00:00Z"}
+    body = {"metadata": {"name": "rack"}, "spec": spec}
+    kind = {"apiVersion": ADVANCE_RESERVATIONS.api_version, "kind": "AdvanceReservation"}
+    await kube.create(ADVANCE_RESERVATIONS, {**kind, **body})
+
+    async def reported() -> bool:
+        stored = await kube.get(ADVANCE_RESERVATIONS, "rack", decode=AdvanceReservation)
+        return any(each.message.startswith("no node has the label(s)") for each in stored.status.conditions)
+
+    await eventually(reported)
+
+
 @pytest.mark.parametrize(
     ("feature", "effect", "own"),
     [
@@ -134,6 +152,7 @@ async def elastic_quota(kube: Kube) -> None:
         (Sakkara, faulty_group, {"Sakkara's ConfigMaps", "results of groups"}),
         (ElasticQuotas, elastic_quota, {"elastic quotas"}),
         (SpareHosts, faulty_rule, {"spare hosts"}),
+        (AdvanceReservations, advance_reservation, {"advance reservations"}),
     ],
 )
 async def test_a_feature_is_one_line(
@@ -158,7 +177,12 @@ async def test_a_feature_is_one_line(
 
 @pytest.mark.parametrize(
     ("feature", "plural"),
-    [(Trees, "configmaps"), (VolumeView, "persistentvolumeclaims"), (DeviceView, "resourceslices")],
+    [
+        (Trees, "configmaps"),
+        (VolumeView, "persistentvolumeclaims"),
+        (DeviceView, "resourceslices"),
+        (AdvanceReservationView, "advancereservations"),
+    ],
 )
 async def test_the_controller_runs_without_a_feature_of_its_view(
     feature: type[ViewFeature], plural: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
@@ -182,4 +206,4 @@ async def test_the_controller_admits_without_a_feature_of_the_cycle(
 
 
 def test_each_feature_is_left_out_by_a_test() -> None:
-    assert [Forecasts, Sakkara, ElasticQuotas, SpareHosts] == assembly.FEATURES
+    assert [Forecasts, Sakkara, ElasticQuotas, SpareHosts, AdvanceReservations] == assembly.FEATURES

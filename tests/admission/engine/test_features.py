@@ -11,7 +11,8 @@ from admission.engine import features
 from admission.engine.cycle.cycle import CycleReport
 from admission.engine.cycle.feature import Feature
 from admission.engine.decide import decide
-from admission.engine.features.advance_reservations import AdvanceReservations
+from admission.engine.features.advance_reservations.feature import AdvanceReservations
+from admission.engine.features.advance_reservations.reservation import AdvanceReservation
 from admission.engine.features.backfill.feature import Backfill
 from admission.engine.features.elastic.feature import ElasticJobs
 from admission.engine.features.gang_groups.feature import GangGroups
@@ -20,7 +21,6 @@ from admission.engine.features.spares import Spares
 from admission.engine.ledger.holds import Hold, HoldKind
 from admission.engine.model import (
     Admission,
-    AdvanceReservation,
     Flavor,
     Gang,
     PodSetAdmission,
@@ -83,7 +83,7 @@ def test_a_workload_starts_with_its_spare_host(monkeypatch: pytest.MonkeyPatch) 
 
 def reserved() -> Cluster:
     """All quota is charged for an advance reservation, which the workload names."""
-    names = AdvanceReservation("own", {RACK: "r0"}, -10.0, 10.0, frozenset({"ns"}), "q", begun=True)
+    names = AdvanceReservation("own", {RACK: "r0"}, -10.0, 10.0, "q", True, frozenset({"ns"}))
     gang = replace(workload("ns/gang", 2, 4, topology=GANG), reservation="own")
     return Cluster(racks(), *HOSTS, queue(tas=8), names, gang)
 

@@ -12,7 +12,7 @@ import pytest
 
 from admission.engine.cycle.cycle import CycleReport
 from admission.engine.decision import Evict, Preempt, PreemptionReason, Reject, Victim
-from admission.engine.model import AdvanceReservation
+from admission.engine.features.advance_reservations.reservation import AdvanceReservation
 from admission.engine.reasons import Reason
 from admission.simulation.result import SimulationResult, WorkloadRun, WorkloadState, figures
 from admission.simulation.result_json import encoded

@@ -1,6 +1,6 @@
 """What is held for workloads (ledger/holds.py): what each may draw on at its turn, and what it holds beside its quota.
 
-From its start an advance reservation charges its ClusterQueue (quota/reserved.py). A workload of that queue that names it is
+From its start a hold of nodes charges its ClusterQueue (quota/reserved.py). A workload of that queue that names it is
 placed on its nodes alone (requests.py), so this quota counts as free while the workload is considered; the charge is less by
 what it then uses there. A workload with pods that are placed on no topology does not draw on it: nothing says that they will
 run on these nodes.
@@ -15,7 +15,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 
-from admission.engine.advance_reservations import confined_to
 from admission.engine.cycle.spares import flavor_spares
 from admission.engine.flavors.eligible import wants_topology
 from admission.engine.flavors.search import topology_implied
@@ -26,10 +25,10 @@ from admission.engine.queue.queues import PendingQueues
 
 
 def draws_on(ledger: Ledger, workload: Workload) -> str | None:
-    """Returns the name of the reservation on whose quota the workload draws, None for none."""
-    one = ledger.reservations.get(workload.reservation) if workload.reservation else None
+    """Returns the name of the hold of nodes on whose quota the workload draws, None for none."""
+    one = ledger.node_holds.get(workload.reservation) if workload.reservation else None
     queue = ledger.quota.spec(workload.cluster_queue)
-    if one is None or queue is None or not all(confined_to(one, workload, p) for p in workload.pod_sets):
+    if one is None or queue is None or not all(one.confines(workload, p) for p in workload.pod_sets):
         return None
     implied = topology_implied(queue, ledger.flavors)
     return one.name if all(wants_topology(pod_set, implied) for pod_set in workload.pod_sets) else None
@@ -37,7 +36,7 @@ def draws_on(ledger: Ledger, workload: Workload) -> str | None:
 
 @contextmanager
 def drawing(ledger: Ledger, *workloads: Workload) -> Iterator[None]:
-    """Opens a context in which the reservations on whose quota these workloads draw charge nothing, and neither do pods of
+    """Opens a context in which the holds of nodes on whose quota these workloads draw charge nothing, and neither do pods of
     these workloads that are still bound.
     """
     names = set(_names(ledger, workloads)) if ledger.reserved.nodes else set[str]()
@@ -65,7 +64,7 @@ def held_beside_quota(ledger: Ledger, queues: PendingQueues) -> dict[str, dict[s
 
 
 def unowned_usage(ledger: Ledger, queue: str) -> dict[FlavorResource, int]:
-    """Returns usage of the ClusterQueue's quota that no Workload has reserved: spare hosts of flavors, advance reservations,
+    """Returns usage of the ClusterQueue's quota that no Workload has reserved: spare hosts of flavors, holds of nodes,
     and bound pods beyond the reservation of their workload.
     """
     total = flavor_spares.usage(ledger, queue)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from admission.engine.advance_reservations import names
 from admission.engine.flavors.search import topology_implied
 from admission.engine.ledger.ledger import Ledger
 from admission.engine.model import Admission, ClusterQueue, PlacementRequest, PodSet, Workload
@@ -13,23 +12,17 @@ from admission.engine.requests import in_force
 
 
 def _where_it_runs(ledger: Ledger, workload: Workload, pod_set: PodSet, flavor: str) -> PodSet:
-    """Returns the pod set with the advance reservations that the workload names, that start after its end, or on whose nodes
-    it runs: it may stay there.
-    """
+    """Returns the pod set with the holds of nodes that keep the workload, or on whose nodes it runs: it may stay there."""
     known = ledger.flavors.get(flavor)
-    if known is None or not known.reservations:
+    if known is None or not known.node_holds:
         return pod_set
     pods = (ledger.allocations.pods[key] for key in ledger.allocations.pods_of(workload.key))
     records = (ledger.capacity.nodes.get(pod.node) for pod in pods)
     nodes = [record.node for record in records if record is not None and record.node is not None]
     usable = tuple(
-        one.name
-        for one in known.reservations
-        if names(workload, one)
-        or (workload.ends is not None and workload.ends <= one.start)
-        or any(one.holds(node.labels) for node in nodes)
+        one.name for one in known.node_holds if one.keeps(workload) or any(one.holds(node.labels) for node in nodes)
     )
-    return replace(pod_set, reservations=usable) if usable else pod_set
+    return replace(pod_set, node_holds=usable) if usable else pod_set
 
 
 def placed_requests(ledger: Ledger, workload: Workload, admission: Admission) -> Iterator[PlacementRequest]:

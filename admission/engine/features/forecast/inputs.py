@@ -120,17 +120,17 @@ def inputs_of(
 
 
 def _reserved(ledger: Ledger, queue: str, now: float) -> list[Running]:
-    """Returns the quota that advance reservations charge until their end, with what workloads draw on it."""
+    """Returns the quota that holds of nodes charge until their end, with what workloads draw on it."""
     total: dict[str, Usage] = {}
     for paid in ledger.reserved.nodes.values():
         if paid.queue == queue:
-            amounts = total.setdefault(paid.reservation, {})
+            amounts = total.setdefault(paid.hold, {})
             for fr, amount in paid.amounts.items():
                 amounts[fr] = amounts.get(fr, 0) + amount
     return [
-        Running(f"{name} (reservation)", queue, amounts, now, RunEstimate.exactly(ledger.reservations[name].end - now))
+        Running(f"{name} (reservation)", queue, amounts, now, RunEstimate.exactly(ledger.node_holds[name].end - now))
         for name, amounts in sorted(total.items())
-        if name in ledger.reservations
+        if name in ledger.node_holds
     ]
 
 

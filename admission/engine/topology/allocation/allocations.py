@@ -128,7 +128,7 @@ class Allocations:
             flavor, levels = self.flavor_of(got), got.assignment.levels
             by_node = self._capacity.by_node and not by_host(levels)
             # Its pods have their places, whatever is reserved there.
-            wants = replace(wants_of(pod_sets[got.name], self._flavors.get(flavor)), reservations=None)
+            wants = replace(wants_of(pod_sets[got.name], self._flavors.get(flavor)), node_holds=None)
             facts = workload.facts_of(pod_sets[got.name])
             counts: dict[Values, int] = {}
             for domain in got.assignment.domains:

@@ -76,5 +76,5 @@ def _question(request: PlacementRequest) -> Hashable:
         frozenset(pod_set.exclusive),
         pod_set.volumes,
         pod_set.gathered,
-        pod_set.reservations,
+        pod_set.node_holds,
     )

@@ -29,8 +29,6 @@ from admission.engine.model import (
 )
 from admission.engine.topology.tree.level import Bools, Ints, grown
 
-RESERVED: Final = "advance reservation"
-"""What messages call the mark of an advance reservation."""
 _REPELLING = ("NoSchedule", "NoExecute")
 _NAME_FIELD = "metadata.name"
 # At most as many digits as an int64 has, after some leading zeros: Python refuses to parse thousands of digits.
@@ -49,7 +47,7 @@ _STEP = 1024
 class Wants:
     """A pod set's requirements on its nodes. `facts` has its pod terms; None if pod terms are not considered.
 
-    `reservations` names the advance reservations whose nodes it may use; None for all.
+    `node_holds` names the holds whose nodes it may use; None for all.
     """
 
     tolerations: tuple[Toleration, ...] = ()
@@ -58,7 +56,7 @@ class Wants:
     preferred: tuple[PreferredTerm, ...] = ()
     volumes: tuple[tuple[NodeSelectorTerm, ...], ...] = ()
     facts: PodFacts | None = None
-    reservations: tuple[str, ...] | None = ()
+    node_holds: tuple[str, ...] | None = ()
 
     @property
     def selects(self) -> bool:
@@ -81,9 +79,9 @@ class Excluded:
 
 
 def taint_text(taint: Taint) -> str:
-    """Returns the taint as messages write it: key=value:effect; or the advance reservation of which it is the mark."""
+    """Returns the taint as messages write it: key=value:effect; or the hold of nodes of which it is the mark."""
     if taint.effect == RESERVED_EFFECT:
-        return f"{RESERVED} {taint.value}"
+        return f"{taint.key} {taint.value}"
     return f"{taint.key}={taint.value}:{taint.effect}" if taint.value else f"{taint.key}:{taint.effect}"
 
 
@@ -112,14 +110,14 @@ def _compares(toleration: Toleration, taint: Taint) -> bool:
 
 
 def untolerated(
-    taints: Sequence[Taint], tolerations: Sequence[Toleration], reservations: Collection[str] | None = ()
+    taints: Sequence[Taint], tolerations: Sequence[Toleration], node_holds: Collection[str] | None = ()
 ) -> Taint | None:
-    """Returns the first NoSchedule or NoExecute taint that no toleration covers, or None; likewise the mark of an advance
-    reservation that is not among `reservations` (None: all of them).
+    """Returns the first NoSchedule or NoExecute taint that no toleration covers, or None; likewise the mark of a hold of
+    nodes that is not among `node_holds` (None: all of them).
     """
     for taint in taints:
         if taint.effect == RESERVED_EFFECT:
-            if reservations is not None and taint.value not in reservations:
+            if node_holds is not None and taint.value not in node_holds:
                 return taint
         elif taint.effect in _REPELLING and not any(tolerates(toleration, taint) for toleration in tolerations):
             return taint
@@ -134,7 +132,7 @@ class _Blocked:
     """
 
     def __init__(self, combinations: Iterable[tuple[Taint, ...]], wants: Wants) -> None:
-        first = [untolerated(taints, wants.tolerations, wants.reservations) for taints in combinations]
+        first = [untolerated(taints, wants.tolerations, wants.node_holds) for taints in combinations]
         texts = ["" if taint is None else taint_text(taint) for taint in first]
         self.texts = sorted(set(texts) - {""})
         numbers = {text: number for number, text in enumerate(self.texts)}
@@ -304,7 +302,7 @@ class Matcher:
 
     def _blocked(self, wants: Wants) -> _Blocked:
         """Returns which combinations of taints keep these pods away."""
-        key = wants.tolerations, wants.reservations
+        key = wants.tolerations, wants.node_holds
         known = self._known.get(key)
         if known is None or len(known.kind) < len(self._taint_ids):
             known = self._known[key] = _Blocked(self._taint_ids, wants)

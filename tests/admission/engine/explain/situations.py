@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
+from admission.engine.features.advance_reservations.reservation import AdvanceReservation
 from admission.engine.model import (
-    AdvanceReservation,
     BoundPod,
     Event,
     Flavor,

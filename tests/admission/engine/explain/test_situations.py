@@ -149,7 +149,7 @@ def test_what_cannot_run_has_no_place_in_an_empty_cluster_however_it_is_tried(ma
         pytest.param(
             situations.reserved,
             Verdict.WAITS,
-            {Reason.ADVANCE_RESERVATION},
+            {Reason.HELD_NODE},
             [LowerRequest("main", "cpu", 1000, 571)],
             id="reserved",
         ),

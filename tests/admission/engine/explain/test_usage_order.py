@@ -7,12 +7,13 @@ from dataclasses import replace
 import pytest
 
 from admission.engine.cycle.spares.held_capacity import held_beside_quota
-from admission.engine.explain.usage_order import charged_reservations, less_used
+from admission.engine.explain.usage_order import charged_node_holds, less_used
+from admission.engine.features.advance_reservations.reservation import AdvanceReservation
 from admission.engine.features.forecast.inputs import inputs_of
 from admission.engine.features.forecast.run_times import RunEstimate
 from admission.engine.features.forecast.starts import forecast
 from admission.engine.ledger.holds import Hold, HoldKind, hold_key
-from admission.engine.model import Admission, AdvanceReservation, Flavor, PodSetAdmission, Workload
+from admission.engine.model import Admission, Flavor, PodSetAdmission, Workload
 from admission.engine.queue.past_usage import UsageRules
 from admission.world.world import World
 from tests.admission.engine.builders import CPU, RACK, host, queue, racks, workload
@@ -97,8 +98,8 @@ def test_a_place_that_is_held_counts_in_its_local_queue_until_it_is_given_up() -
 )
 def test_a_workload_is_told_which_reservation_charges_its_quota(begun: bool, named: str, text: str) -> None:
     made = World(now=NOW)
-    held = AdvanceReservation("run", {RACK: "r0"}, NOW - 1, NOW + 1, frozenset({"ns"}), "q", begun=begun)
+    held = AdvanceReservation("run", {RACK: "r0"}, NOW - 1, NOW + 1, "q", begun, frozenset({"ns"}))
     for event in (racks(), queue(tas=8), host("h0", "r0", 4), held):
         made.apply(event)
-    told = charged_reservations(made.ledger, replace(workload("ns/w", 8), reservation=named))
+    told = charged_node_holds(made.ledger, replace(workload("ns/w", 8), reservation=named))
     assert (text in told) if text else not told

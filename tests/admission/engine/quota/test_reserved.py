@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 
 from admission.engine.decide import decide
 from admission.engine.decision import Admit, Wait
+from admission.engine.features.advance_reservations.reservation import AdvanceReservation
 from admission.engine.ledger.ledger import Ledger
 from admission.engine.model import (
     HOSTNAME_LABEL,
     Admission,
-    AdvanceReservation,
     Assignment,
     ClusterQueue,
     DomainCount,
@@ -33,7 +33,7 @@ from tests.admission.engine.builders import RACK, host, queue, racks, workload
 from tests.budgets import examples
 
 IN_RACK = TopologyRequest(required=RACK)
-RUN = AdvanceReservation("run", {RACK: "r0"}, 1000.0, 2000.0, frozenset({"team"}), "q", begun=True)
+RUN = AdvanceReservation("run", {RACK: "r0"}, 1000.0, 2000.0, "q", True, frozenset({"team"}))
 CPU = 1000
 PAIR = "tas", "cpu"
 
@@ -108,7 +108,7 @@ def user(key: str, pods: int = 2, cpus: int = 4) -> Workload:
         pytest.param([RUN, host("r0h0", "r0", 2)], 6, id="a-node-has-less"),
         pytest.param([RUN, host("r0h0", "r1", 4)], 4, id="a-node-gets-other-labels"),
         pytest.param([RUN, host("r0h9", "r0", 4)], 12, id="a-node-comes"),
-        pytest.param([RUN, ObjectRemoved(RemovedKind.ADVANCE_RESERVATION, "run")], 0, id="removed"),
+        pytest.param([RUN, ObjectRemoved(RemovedKind.NODE_HOLD, "run")], 0, id="removed"),
         pytest.param([RUN, replace(RUN, labels={RACK: "r9"})], 0, id="other-labels"),
         pytest.param([RUN, replace(RUN, queue="other")], 0, id="another-queue"),
         pytest.param([RUN, ObjectRemoved(RemovedKind.FLAVOR, "tas")], 0, id="its-flavor-is-gone"),
@@ -141,7 +141,7 @@ def test_a_job_of_the_queue_that_names_the_reservation_is_not_charged_twice() ->
 def test_others_wait_for_the_quota_and_get_it_at_the_end() -> None:
     here = Cluster(RUN, workload("other/a", 2, 4, topology=IN_RACK), quota=8)
     assert "insufficient unused quota for cpu in flavor tas, 8 more needed" in here.decided()["other/a"]
-    here.apply(ObjectRemoved(RemovedKind.ADVANCE_RESERVATION, "run"))
+    here.apply(ObjectRemoved(RemovedKind.NODE_HOLD, "run"))
     assert here.decided() == {"other/a": "starts in r0"}
 
 
@@ -194,7 +194,7 @@ _reservations = st.builds(
 )
 _events = st.one_of(
     _reservations,
-    st.builds(lambda name: ObjectRemoved(RemovedKind.ADVANCE_RESERVATION, name), st.sampled_from("ab")),
+    st.builds(lambda name: ObjectRemoved(RemovedKind.NODE_HOLD, name), st.sampled_from("ab")),
     st.builds(host, st.sampled_from(HOSTS), st.sampled_from(["r0", "r1"]), st.integers(0, 5)),
     st.builds(lambda name: ObjectRemoved(RemovedKind.NODE, name), st.sampled_from(HOSTS)),
     st.builds(
@@ -219,7 +219,7 @@ def model(ledger: Ledger) -> dict[str, int]:
         node = record.node
         if node is None or flavor is None or flavor.levels is None or flavor.levels[-1] != HOSTNAME_LABEL:
             continue
-        payers = [one for _, one in sorted(ledger.reservations.items()) if one.charging and one.holds(node.labels)]
+        payers = [one for _, one in sorted(ledger.node_holds.items()) if one.charging and one.holds(node.labels)]
         payers = [one for one in payers if (spec := ledger.quota.spec(one.queue)) is not None and spec.flavors]
         if not payers:
             continue

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from admission.engine import model
-from admission.engine.convert.convert_advance_reservations import advance_reservation
+from admission.controllers.watch.advance_reservations.view import advance_reservation
+from admission.engine.features.advance_reservations.reservation import AdvanceReservation as Hold
 from api.advance_reservations import AdvanceReservation
 from api.errors import InvalidObject
 
@@ -25,7 +25,7 @@ def given(**changed: Any) -> AdvanceReservation:
 
 def test_the_value_has_times_in_seconds() -> None:
     found = advance_reservation(given())
-    assert found == model.AdvanceReservation("a", {"rack": "r0"}, 1893456000.0, 1893459600.0, frozenset({"team"}))
+    assert found == Hold("a", {"rack": "r0"}, 1893456000.0, 1893459600.0, namespaces=frozenset({"team"}))
 
 
 def test_a_reservation_in_the_past_is_read_and_over() -> None:

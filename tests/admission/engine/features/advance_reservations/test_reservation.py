@@ -6,12 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from admission.engine.advance_reservations import usable_by
 from admission.engine.decide import decide
 from admission.engine.decision import Admit
+from admission.engine.features.advance_reservations.reservation import AdvanceReservation
 from admission.engine.ledger.ledger import Ledger
 from admission.engine.model import (
-    AdvanceReservation,
     Event,
     ObjectRemoved,
     RemovedKind,
@@ -26,7 +25,7 @@ from tests.admission.engine.builders import RACK, host, queue, racks, workload
 IN_RACK = TopologyRequest(required=RACK)
 START, END = 1000.0, 2000.0
 MAINTENANCE = AdvanceReservation("maintenance", {RACK: "r0"}, START, END)
-PLANNED = AdvanceReservation("run", {RACK: "r0"}, START, END, frozenset({"team"}))
+PLANNED = AdvanceReservation("run", {RACK: "r0"}, START, END, namespaces=frozenset({"team"}))
 
 
 class Cluster:
@@ -106,7 +105,7 @@ def test_a_reservation_that_is_removed_or_moved_lets_workloads_start() -> None:
     assert here.admitted(900.0) == ["team/a"]
     here = Cluster(MAINTENANCE, job("team/b"))
     assert here.admitted(0.0) == []
-    here.state.apply(ObjectRemoved(RemovedKind.ADVANCE_RESERVATION, "maintenance"))
+    here.state.apply(ObjectRemoved(RemovedKind.NODE_HOLD, "maintenance"))
     assert here.admitted(0.0) == ["team/b"]
     assert here.ledger.capacity.nodes["r0h0"].node == host("r0h0", "r0", 4), "the marks are gone"
 
@@ -128,7 +127,7 @@ def test_a_ledger_made_of_the_inputs_is_equal() -> None:
     for event in here.ledger.inputs():
         other.apply(event)
     assert list(other.inputs()) == list(here.ledger.inputs())
-    assert other.reservations == here.ledger.reservations
+    assert other.node_holds == here.ledger.node_holds
     assert [r.node for r in other.capacity.nodes.values()] == [r.node for r in here.ledger.capacity.nodes.values()]
 
 
@@ -145,4 +144,4 @@ def test_a_running_workload_that_overtook_another_by_its_guess_ends_by_its_limit
 ) -> None:
     """It may be evicted for a head from 500 on, and not for the reservation."""
     running = replace(workload("ns/w"), admitted=0.0, yields=500.0, time_limit=limit)
-    assert usable_by(MAINTENANCE, running, 10.0) is ends
+    assert MAINTENANCE.usable_by(running, 10.0) is ends

@@ -11,15 +11,15 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from admission.controllers.watch.cluster_view import Views
+from admission.controllers.watch.advance_reservations.view import advance_reservation
 from admission.controllers.watch.feed import Feed
+from admission.controllers.watch.local_copies import Copy
 from admission.controllers.watch.rounds import steps_over
 from admission.controllers.write.active_writer import write_active
-from admission.engine import model
-from admission.engine.advance_reservations import usable_by
-from admission.engine.convert.convert_advance_reservations import advance_reservation
+from admission.engine.features.advance_reservations.reservation import AdvanceReservation as Hold
 from admission.engine.ledger.ledger import Ledger
 from admission.engine.listed import listed
+from admission.engine.model import FlavorResource
 from admission.engine.quota.cohorts import available
 from api.advance_reservations import AdvanceReservation
 from api.errors import InvalidObject
@@ -41,37 +41,36 @@ _COMPARED: Final = 32
 class AdvanceReservationController:
     """Reconciles AdvanceReservations. `wall` returns epoch seconds.
 
-    It calls `usage_changed` with a ClusterQueue for whose reservations the charge may have changed.
+    `usage_changed` is called with a ClusterQueue for whose reservations the charge may have changed.
     """
 
     def __init__(
         self,
         kube: Kube,
-        views: Views,
+        reservations: Copy[AdvanceReservation],
         ledger: Ledger,
         feed: Feed,
-        usage_changed: Callable[[str], None],
         wall: Callable[[], float] = time.time,
     ) -> None:
-        self._kube, self._views, self._ledger, self._feed, self._wall = kube, views, ledger, feed, wall
+        self._kube, self._reservations, self._ledger, self._feed, self._wall = kube, reservations, ledger, feed, wall
         self._reconciler = Reconciler("advance reservations", self._reconcile, workers=1)
-        self._usage_changed = usage_changed
-        views.reservations.add_handler(self._changed)
+        self.usage_changed: Callable[[str], None] = lambda queue: None
+        reservations.add_handler(self._changed)
 
     def _changed(self, change: Change[AdvanceReservation]) -> None:
         self._reconciler.add(change.key)
         for one in (change.object, change.old):
             if one is not None and one.spec.cluster_queue:
-                self._usage_changed(one.spec.cluster_queue)
+                self.usage_changed(one.spec.cluster_queue)
 
     async def run(self) -> None:
         """Runs until cancelled."""
-        for name in self._views.reservations.objects:
+        for name in self._reservations.objects:
             self._reconciler.add(name)
         await self._reconciler.run()
 
     async def _reconcile(self, name: str) -> float | None:
-        stored = self._views.reservations.objects.get(name)
+        stored = self._reservations.objects.get(name)
         if stored is None:
             return None
         try:
@@ -81,25 +80,25 @@ class AdvanceReservationController:
             return None
         now = self._wall()
         if reservation.end <= now:
-            self._feed.end_reservation(name)
+            self._feed.set_node_hold(name, None)
             if reservation.queue:
-                self._usage_changed(reservation.queue)
+                self.usage_changed(reservation.queue)
             await self._say(stored, "False", ReservationReason.OVER, f"over since {stored.spec.end}")
             return None
         if now >= reservation.start and not self._begun(name):
-            self._feed.set_reservation(reservation)
+            self._feed.set_node_hold(name, reservation)
             await self._feed.settled()
         await self._say(stored, "True", ReservationReason.HELD, await self._state(reservation, now))
         if reservation.queue:
-            self._usage_changed(reservation.queue)
+            self.usage_changed(reservation.queue)
         changes = [at - now for at in (reservation.start, reservation.end) if at > now]
         return min(_LOOK_AGAIN, *changes)
 
     def _begun(self, name: str) -> bool:
-        known = self._ledger.reservations.get(name)
+        known = self._ledger.node_holds.get(name)
         return known is not None and known.begun
 
-    async def _state(self, reservation: model.AdvanceReservation, now: float) -> str:
+    async def _state(self, reservation: Hold, now: float) -> str:
         nodes = await self._nodes(reservation)
         if not nodes:
             labels = ", ".join(f"{key}={value}" for key, value in sorted(reservation.labels.items()))
@@ -111,11 +110,11 @@ class AdvanceReservationController:
             return text
         return f"{text}; {len(beyond)} workload(s) there may run beyond the start: {listed(beyond, _NAMED)}"
 
-    async def _shared(self, reservation: model.AdvanceReservation, nodes: set[str]) -> str:
+    async def _shared(self, reservation: Hold, nodes: set[str]) -> str:
         """Says which of its nodes other reservations hold at the same time; empty if none. A job can name one of them only."""
         others = [
             one
-            for _, one in sorted(self._ledger.reservations.items())
+            for _, one in sorted(self._ledger.node_holds.items())
             if one.name != reservation.name and one.start < reservation.end and reservation.start < one.end
         ][:_COMPARED]
         turns, count, names = Turns(), 0, set[str]()
@@ -129,7 +128,7 @@ class AdvanceReservationController:
             return ""
         return f"; {count} of them are held by {listed(sorted(names), _NAMED)} at the same time"
 
-    def _charge(self, reservation: model.AdvanceReservation, nodes: set[str]) -> str:
+    def _charge(self, reservation: Hold, nodes: set[str]) -> str:
         """Says what is charged to the reservation's ClusterQueue, and what is wrong with that; empty if it names none."""
         name, quota = reservation.queue, self._ledger.quota
         if not name:
@@ -139,8 +138,8 @@ class AdvanceReservationController:
         if not self._begun(reservation.name):
             return f"; their quota is charged to ClusterQueue {name} from the start"
         paid = [one for key in nodes if (one := self._ledger.reserved.nodes.get(key)) is not None]
-        others = sorted({one.reservation for one in paid} - {reservation.name})
-        mine = sum(one.reservation == reservation.name for one in paid)
+        others = sorted({one.hold for one in paid} - {reservation.name})
+        mine = sum(one.hold == reservation.name for one in paid)
         charge = self._ledger.reserved.charge_of(reservation.name)
         parts = [f"ClusterQueue {name} is charged for {mine} of them: {_amounts(charge)}"]
         if len(paid) < len(nodes):
@@ -155,7 +154,7 @@ class AdvanceReservationController:
             parts.append(f"that is more than its quota, which admits nothing more until {_amounts(beyond)} are free")
         return "; " + "; ".join(parts)
 
-    async def _nodes(self, reservation: model.AdvanceReservation) -> set[str]:
+    async def _nodes(self, reservation: Hold) -> set[str]:
         """Returns the names of the nodes that it holds. In turns: there may be 15,000."""
         turns, nodes = Turns(), set()
         for name, record in steps_over(self._ledger.capacity.nodes):
@@ -164,7 +163,7 @@ class AdvanceReservationController:
             await turns.give_way()
         return nodes
 
-    async def _beyond(self, reservation: model.AdvanceReservation, nodes: set[str], now: float) -> list[str]:
+    async def _beyond(self, reservation: Hold, nodes: set[str], now: float) -> list[str]:
         """Returns the running workloads with pods on these nodes that may still run at the start, and may not use them, by key.
         In turns: there may be 75,000 pods.
         """
@@ -174,7 +173,7 @@ class AdvanceReservationController:
                 keys.add(pod.workload)
             await turns.give_way()
         there = ((key, self._ledger.workload(key)) for key in sorted(keys))
-        return [key for key, workload in there if workload is not None and not usable_by(reservation, workload, now)]
+        return [key for key, workload in there if workload is not None and not reservation.usable_by(workload, now)]
 
     async def _say(self, reservation: AdvanceReservation, status: str, reason: str, message: str) -> None:
         said = status, reason, message
@@ -182,7 +181,7 @@ class AdvanceReservationController:
         await write_active(self._kube, ADVANCE_RESERVATIONS, reservation.metadata, conditions, said, self._wall())
 
 
-def _amounts(sums: Mapping[model.FlavorResource, int]) -> str:
+def _amounts(sums: Mapping[FlavorResource, int]) -> str:
     """Returns amounts of resources by flavor as text."""
     texts = [
         f"{to_text(resource, amount)} {resource} of flavor {flavor}"
