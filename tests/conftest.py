@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import json
 import os
+import shlex
 import ssl
 import tempfile
 from collections.abc import Generator, Iterator
@@ -17,8 +18,10 @@ import pytest
 from tests import budgets
 from tests.conformance.summary import pytest_terminal_summary
 from tests.dealing import SHARING, STAGES, ByFileOrGroup, is_below
+from tests.forked_workers import Forks
 
 if TYPE_CHECKING:
+    from execnet import XSpec
     from xdist.remote import Producer
     from xdist.workermanage import WorkerController
 
@@ -49,6 +52,15 @@ def pytest_sessionstart(session: pytest.Session) -> Iterator[None]:
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
     session.config.stash[_FILE].unlink(missing_ok=True)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_setupnodes(config: pytest.Config, specs: list[XSpec]) -> None:
+    if config.getvalue("dist") == "loadgroup":
+        forks = Forks(["-m", config.option.markexpr, *config.args])
+        config.add_cleanup(forks.close)
+        python = shlex.join(forks.command)
+        specs[:] = [type(spec)(f"{spec}//python={python}//id={spec.id}") for spec in specs]
 
 
 @pytest.hookimpl(optionalhook=True)
