@@ -36,10 +36,13 @@ STAGES: Final = tuple(HERE / name for name in (*_FOLDERS, *_MODULES))
 SHARING: Final = (HERE / "attacks", HERE / "integration")
 """Suites whose modules share what their package starts for a server: one worker runs all tests on that server."""
 LONGEST: Final = (
+    "test_nothing_retained",
     "integration-embedded",
     "test_lost_members",
     "test_gangs",
     "test_faults",
+    "test_moves_fleet",
+    "test_bound_pods",
     "test_leaderworkerset",
     "test_statefulset",
     "test_elastic_quota",
