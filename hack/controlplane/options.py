@@ -27,7 +27,7 @@ class ClusterOptions:
     scheduler: bool = True
     controller_manager: bool = True
     tmpfs: bool = False  # etcd's data in memory (/dev/shm)
-    gogc: int | None = None  # 400: a quarter less CPU, twice the memory
+    gogc: int | None = 300  # None: 100, as Go does; 400: a quarter less CPU than that, twice the memory
     # With ServiceAccount admission on, a pod in a new namespace is refused until the controller manager has created its
     # default account.
     disable_admission: tuple[str, ...] = ("ServiceAccount",)

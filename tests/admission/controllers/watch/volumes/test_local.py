@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from admission.controllers.watch.volumes.local import MOST_CLASSES
+import pytest
+
+from admission.controllers.watch.volumes import local, view
 from admission.engine.decision import Admit, Wait
 from api.kube.resources import CLAIMS, PODS, STORAGE_CLASSES, VOLUMES, WORKLOADS
 from api.names import HOSTNAME_LABEL
@@ -12,6 +14,15 @@ from api.pod.volumes import NO_PROVISIONER
 from tests.admission.controllers.watch.devices.test_view import places
 from tests.admission.controllers.watch.volumes.test_binding import among, claim, storage_class, volume
 from tests.admission.controllers.watch.volumes.test_view import VolumeCluster, scratch
+
+MOST_CLASSES = 4
+"""Enough to reach the bound; the real one takes seconds."""
+
+
+@pytest.fixture
+def few_classes(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (local, view):
+        monkeypatch.setattr(module, "MOST_CLASSES", MOST_CLASSES)
 
 
 class LocalCluster(VolumeCluster):
@@ -79,6 +90,7 @@ def test_a_volume_that_several_nodes_reach_and_a_claim_has_changes_nothing() -> 
     assert places(cluster.told()) == {"a": 2, "b": 1}
 
 
+@pytest.mark.usefixtures("few_classes")
 def test_classes_whose_volumes_are_gone_make_room_for_others() -> None:
     """After 32 classes in its life the controller counted the volumes of no other one, without a word."""
     cluster = LocalCluster()
@@ -90,6 +102,7 @@ def test_classes_whose_volumes_are_gone_make_room_for_others() -> None:
     assert places(cluster.told()) == {"a": 2, "b": 1}
 
 
+@pytest.mark.usefixtures("few_classes")
 def test_a_class_that_is_not_counted_is_named() -> None:
     cluster = LocalCluster()
     cluster.other_classes(MOST_CLASSES)
