@@ -53,8 +53,7 @@ from admission.controllers.watch.feature import ControllerFeature, ControllerFea
 from admission.controllers.watch.feed import Feed
 from admission.controllers.watch.past_usage import UsageSampler
 from admission.controllers.write.evictor import Evictor
-from admission.engine.cycle.spares import spare_hosts
-from admission.engine.cycle.spares.held_capacity import unowned_usage
+from admission.engine.cycle.held_capacity import unowned_usage
 from admission.engine.ledger.ledger import Ledger
 from admission.engine.queue.past_usage import PastUsage
 from admission.engine.queue.queues import PendingQueues
@@ -285,7 +284,7 @@ def queues(shared: Shared, decides: Deciding) -> ProcessPart:
         settings.controller.queue_status_period,
         shares=LedgerShares(ledger.quota) if decides.context.sharing is not None else NO_SHARES,
         shown=shown(settings),
-        extra_usage=partial(spare_hosts.usage, ledger),
+        extra_usage=ledger.holds.usage_beside,
         unowned_usage=partial(unowned_usage, ledger),
         reclaims=settings.controller.reclaimable_pods,
         beyond_reservations=ledger.bound.of_local_queue,

@@ -10,7 +10,6 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from admission.engine.cycle.spares.spare_hosts import HeldHosts
 from admission.engine.expected_start import expected
 from admission.engine.explain import wording
 from admission.engine.explain.explanation import Explanation, FlavorView, LevelView, QuotaView, Verdict
@@ -69,10 +68,10 @@ def show_placement(admission: Admission | None, unbound: str, out: Console) -> N
             _write_line(out, f"  and {len(domains) - _DOMAINS_SHOWN} more domains")
 
 
-def show_spare_hosts(held: HeldHosts, out: Console) -> None:
-    """Prints the spare hosts that are held for a running workload."""
-    if held.wanted:
-        _write_line(out, f"spare hosts, free of pods: {held.text()}")
+def show_held(text: str, out: Console) -> None:
+    """Prints what is held beside the pods of a running workload."""
+    if text:
+        _write_line(out, text)
 
 
 def _is_written(explanation: Explanation) -> bool:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any
 
 from admission.controllers.pods.pod_indexes import BY_POD, pod_keys
@@ -16,7 +15,8 @@ from admission.controllers.report.queue_totals import QueueTotalsIndex
 from admission.controllers.watch.cluster_view import ClusterView, Views
 from admission.controllers.watch.feed import Feed
 from admission.controllers.watch.projection import ProjectedPod
-from admission.engine.cycle.spares import flavor_spares, spare_hosts
+from admission.engine.cycle.feature import CycleContext
+from admission.engine.features import features_of
 from admission.engine.ledger.ledger import Ledger
 from admission.engine.queue.past_usage import PastUsage
 from admission.engine.queue.queues import PendingQueues
@@ -59,7 +59,7 @@ class Cluster:
         self.view, self.state, self.feed, self.rules = view, state, feed, rules
         self.missing, self.objects = missing, objects
         self.changed = asyncio.Event()
-        self.totals = QueueTotalsIndex(partial(spare_hosts.usage, state.ledger), reclaims=rules.resources.reclaims)
+        self.totals = QueueTotalsIndex(state.ledger.holds.usage_beside, reclaims=rules.resources.reclaims)
         self._changes = Changes()
         self._touching = state.ledger.capacity.touching()
         self._changes.touched = self._touching.__enter__()
@@ -93,9 +93,8 @@ class Cluster:
         return max(0.0, min(times) - now) if times else None
 
     def take_changes(self) -> Changes:
-        """Returns what changed since the last call. Holds missing spare hosts first, as each cycle of the controller does."""
-        spare_hosts.hold_missing(self.ledger)
-        flavor_spares.hold_missing(self.ledger)
+        """Returns what changed since the last call. Holds first what each cycle of the controller holds."""
+        features_of(CycleContext(self.ledger, self.state.queues, 0.0, fair=False)).before_cycle()
         self.changed.clear()
         changes, self._changes = self._changes, Changes()
         self._touching.__exit__(None, None, None)

@@ -15,7 +15,7 @@ cycle/                the admission cycle
 features/             the features, one line each of those that decide with the cycle
 decide                the cycle as the running system makes it
 requests              the placement requests of a workload at present
-spare_quota           places for pods and spare hosts for which there is quota too
+spare_quota           places for pods, and what is held beside them, for which there is quota too
 topology_relaxation   relaxation of a required level with time
 expected_start        the words for the start of a waiting workload
 explain/              why a workload waits

@@ -36,7 +36,7 @@ class Exclusions:
 class NoPlacement:
     """Why a pod set was not placed; the best attempt held `fits` of `wanted` pods or slices.
 
-    `quota`: the nodes have capacity, but quota is short for the spare hosts.
+    `quota`: the nodes have capacity, but quota is short for what is held beside the pods.
     """
 
     message: str

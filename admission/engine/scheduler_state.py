@@ -53,7 +53,9 @@ class SchedulerState:
         match event:
             case Node():
                 self.ledger.apply(event)
-                return self._requeue_if_charged_less() | self._requeue_if_capacity_freed() | self._spares_may_change()
+                return (
+                    self._requeue_if_charged_less() | self._requeue_if_capacity_freed() | self._held_hosts_may_change()
+                )
             case BoundPod():
                 before, openings = self.ledger.allocations.pods.get(event.key), self.ledger.openings
                 self.ledger.apply(event)
@@ -191,11 +193,11 @@ class SchedulerState:
                 return self._requeue_if_charged_less() | self._requeue_if_capacity_freed()
             case RemovedKind.NODE:
                 self.ledger.apply(gone)
-                return self._requeue_if_charged_less() | self._spares_may_change()
+                return self._requeue_if_charged_less() | self._held_hosts_may_change()
 
-    def _spares_may_change(self) -> bool:
-        """Reports whether a change of nodes may give back spare hosts of a flavor: a cycle holds and releases them."""
-        return bool(self.ledger.flavor_spares)
+    def _held_hosts_may_change(self) -> bool:
+        """Reports whether a change of nodes may give back hosts that are held of a flavor: a cycle holds and releases them."""
+        return bool(self.ledger.holds.of_flavor)
 
     def _requeue_if_charged_less(self) -> bool:
         """Requeues the queues that share quota with one that is charged for fewer reserved nodes or bound pods than before."""

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from admission.engine.cycle.spares import flavor_spares, spare_hosts
+from admission.engine.cycle.feature import CycleContext
 from admission.engine.explain.cycle_decision import DecisionInputs
 from admission.engine.explain.explain import explain
 from admission.engine.explain.explanation import Explanation, Verdict
+from admission.engine.features import features_of
 from admission.engine.model import Workload
 from admission.engine.reasons import Reason
 from admission.integrations.owners import managed_kinds
@@ -55,8 +56,7 @@ def explained(world: World, key: str) -> Explanation:
         raise UnknownWorkload(f"{key!r} is not known")
     inputs = DecisionInputs(world.queues, world.sharing, world.startable)
     checks = world.about[key].checks if key in world.about else ""
-    spare_hosts.hold_missing(world.ledger)
-    flavor_spares.hold_missing(world.ledger)
+    features_of(CycleContext(world.ledger, world.queues, world.now, world.sharing is not None)).before_cycle()
     ahead = _workloads_ahead(world, workload)
     explanation = explain(world.ledger, workload, world.now, ahead=ahead, inputs=inputs, checks=checks)
     return replace(explanation, forecast=world.about[key].forecast) if key in world.about else explanation

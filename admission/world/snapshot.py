@@ -19,9 +19,9 @@ from typing import Any, Final
 
 import msgspec
 
-from admission.engine.cycle.spares import spare_hosts
 from admission.engine.features import NodeHolds
-from admission.engine.ledger.holds import HoldKind
+from admission.engine.features.spare_hosts import of_workloads
+from admission.engine.ledger.holds import BESIDE_PODS, OF_FLAVORS, HoldKind
 from admission.engine.ledger.ledger import Ledger
 from admission.engine.model import (
     BoundPod,
@@ -213,9 +213,9 @@ def capture(
         ),
         evictions=state.queues.evictions.pairs(),
         rooms=tuple(HeldCapacityRecord(*slot, nodes) for slot, nodes in rooms),
-        spares=_held(state.ledger, HoldKind.SPARES, HoldKind.FLAVOR_SPARES),
+        spares=_held(state.ledger, *BESIDE_PODS, *OF_FLAVORS),
         flavor_spares=flavor_spares_records(state.ledger),
-        spares_settled=tuple(spare_hosts.settled(state.ledger)),
+        spares_settled=tuple(of_workloads.settled(state.ledger)),
         places=_held(state.ledger, HoldKind.PLACE),
         failed={key: tuple(nodes) for key, nodes in (failed or {}).items()},
         one_by_one=unready is not None,

@@ -8,9 +8,10 @@ from typing import Final, overload
 
 import msgspec
 
-from admission.engine.cycle.spares import spare_hosts
 from admission.engine.features import reason_of
-from admission.engine.ledger.holds import FlavorSpares, Hold, HoldKind, hold_key
+from admission.engine.features.spare_hosts import of_flavors, of_workloads
+from admission.engine.features.spare_hosts.feature import SpareKeeper
+from admission.engine.ledger.holds import Hold, HoldKind, hold_key
 from admission.engine.ledger.ledger import Ledger
 from admission.engine.model import Admission, Cohort, FlavorResource, Quota, SpareRule, Workload
 from admission.engine.queue.pending import CapacityReservation, StartReservation
@@ -115,7 +116,7 @@ class HeldCapacityRecord(msgspec.Struct, frozen=True):
 
 
 class FlavorSparesRecord(msgspec.Struct, frozen=True):
-    """The spare hosts of a flavor by domain (engine/cycle/spares/flavor_spares.py).
+    """The spare hosts of a flavor by domain (engine/features/spare_hosts/of_flavors.py).
 
     `settled`: no host has become free since there were too few.
     """
@@ -139,7 +140,7 @@ def flavor_spares_records(ledger: Ledger) -> tuple[FlavorSparesRecord, ...]:
             spares.generation == ledger.generation(name),
             tuple(sorted(spares.wanted_of.items())),
         )
-        for name, spares in sorted(ledger.flavor_spares.items())
+        for name, spares in sorted(of_flavors.states(ledger).items())
     )
 
 
@@ -147,16 +148,17 @@ def hold_spares(
     ledger: Ledger, holds: Iterable[Workload], flavors: Collection[FlavorSparesRecord], settled: Iterable[str]
 ) -> None:
     """Holds the spare hosts of a snapshot in a ledger that has everything else of it."""
-    owners = {hold_key(HoldKind.SPARES, key): (HoldKind.SPARES, key) for key in ledger.spare_host_owners}
+    ledger.holds.keeper = SpareKeeper(ledger)
+    owners = {hold_key(HoldKind.SPARES, key): (HoldKind.SPARES, key) for key in ledger.holds.askers}
     kind = HoldKind.FLAVOR_SPARES
     for each in flavors:
         owners |= {hold_key(kind, each.flavor, "/".join(domain)): (kind, each.flavor) for domain, _ in each.held}
     _hold(ledger, holds, owners)
     for each in flavors:
         generation = ledger.generation(each.flavor) if each.settled else _UNSETTLED
-        spares = FlavorSpares(each.rule, dict(each.held), dict(each.wanted_of), each.nodes, generation)
-        ledger.journal.put(ledger.flavor_spares, each.flavor, spares)
-    spare_hosts.settle(ledger, settled)
+        spares = of_flavors.FlavorSpares(each.rule, dict(each.held), dict(each.wanted_of), each.nodes, generation)
+        ledger.journal.put(ledger.holds.of_flavor, each.flavor, spares)
+    of_workloads.settle(ledger, settled)
 
 
 def hold_places(ledger: Ledger, holds: Iterable[Workload], owners: Iterable[str]) -> None:

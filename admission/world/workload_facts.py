@@ -11,8 +11,9 @@ from typing import Final
 from admission.controllers.decide.readiness import unready
 from admission.controllers.nodes.node_replacement import failed_nodes
 from admission.controllers.state.checks import named
-from admission.engine.cycle.spares import spare_hosts
 from admission.engine.features.forecast.wording import is_forecast
+from admission.engine.features.spare_hosts import of_workloads
+from admission.engine.features.spare_hosts.feature import SpareKeeper
 from admission.world.world import WorkloadFacts, World
 from api import names
 from api.groups import PodGroup
@@ -99,5 +100,6 @@ def add_states(world: World, workloads: Iterable[Workload]) -> None:
         if unready(workload):
             world.unready.add(workload.key)
         held = find_condition(workload.status.conditions, HOSTS_HELD)
-        if held is not None and workload.key in world.ledger.spare_host_owners:
-            spare_hosts.hold(world.ledger, workload.key, spare_hosts.named_hosts(held.message))
+        if held is not None and workload.key in world.ledger.holds.askers:
+            world.ledger.holds.keeper = SpareKeeper(world.ledger)
+            of_workloads.hold(world.ledger, workload.key, of_workloads.named_hosts(held.message))

@@ -21,7 +21,7 @@ from admission.controllers.state.condition_table import Writer
 from admission.controllers.state.conditions import is_running
 from admission.controllers.watch.cluster_view import Views, hostname
 from admission.controllers.write.report_writer import ReportWriter
-from admission.engine.cycle.spares.placed_requests import placed_requests
+from admission.engine.cycle.placed_requests import placed_requests
 from admission.engine.ledger.ledger import Ledger
 from admission.engine.topology.questions.level_check import BrokenLevel
 from api.kube.client import Kube

@@ -17,7 +17,7 @@ from typing import Any, Final
 from admission.controllers.watch.cluster_view import BY_CLUSTER_QUEUE, Views
 from admission.controllers.watch.local_copies import Copy
 from admission.engine.convert import convert_queues
-from admission.engine.cycle.spares.held_capacity import held_beside_quota
+from admission.engine.cycle.held_capacity import held_beside_quota
 from admission.engine.queue.past_usage import LARGEST, UsageRecord
 from admission.engine.scheduler_state import SchedulerState
 from api.errors import InvalidObject, InvalidQuantity

@@ -12,7 +12,8 @@ reservations               the capacity reservations of one cycle
 repeated_preemption        how often a workload may evict the same victim
 together                   workloads that start together with others
 late_joiners               late pods of a gang
-spares/                    spare hosts, and what else workloads hold beside their pods
+held_capacity              what workloads may draw on, and hold beside their quota
+placed_requests            the requests of a running workload with its present places
 second_pass                places for pods that lost their node
 admission_attempt          whether a workload would be admitted if it were a head
 """

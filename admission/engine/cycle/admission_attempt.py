@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
+from admission.engine.cycle.held_capacity import drawing
 from admission.engine.cycle.nominate import Nominator
 from admission.engine.cycle.nomination import Nomination
 from admission.engine.cycle.solve import Nodes, Unsolved, solve
-from admission.engine.cycle.spares.held_capacity import drawing
 from admission.engine.flavors.assign import NoPreemption
 from admission.engine.ledger.ledger import Ledger
 from admission.engine.model import ClusterQueue, FlavorResource, StopPolicy, Workload

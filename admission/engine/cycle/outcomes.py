@@ -12,12 +12,12 @@ from typing import Protocol
 
 from admission.engine.cycle.admission_attempt import cannot_run
 from admission.engine.cycle.heads.head_order import Head, HeadOrder
+from admission.engine.cycle.held_capacity import draws_on
 from admission.engine.cycle.kept_quota import KeptQuota
 from admission.engine.cycle.late_joiners import beside_its_gang
 from admission.engine.cycle.nomination import Nomination
 from admission.engine.cycle.repeated_preemption import may_not_evict
 from admission.engine.cycle.reservations import Reservations
-from admission.engine.cycle.spares.held_capacity import draws_on
 from admission.engine.cycle.together import order_with_others, starting_together, starts_with_others
 from admission.engine.decision import Admit, Decision, Preempt, Victim, Wait
 from admission.engine.expected_start import rfc3339

@@ -18,10 +18,9 @@ from contextlib import contextmanager
 from typing import Final
 
 from admission.engine.cycle.nomination import Nomination
-from admission.engine.cycle.spares import spare_hosts
 from admission.engine.cycle.together import starting_together
 from admission.engine.flavors.assign import FlavorAssignment
-from admission.engine.ledger.holds import BESIDE, Hold, HoldKind, hold_key
+from admission.engine.ledger.holds import BESIDE, Hold, HoldKind
 from admission.engine.ledger.ledger import Ledger
 from admission.engine.model import Admission, QueueingStrategy, Workload
 from admission.engine.preemption.projected_quota import ProjectedQuota
@@ -31,7 +30,7 @@ from admission.engine.queue.positions import Order
 from admission.engine.queue.queueing_hints import QueueingHint
 from admission.engine.queue.queues import PendingQueues
 
-_SPARE_HOSTS: Final = "reserved spare hosts"
+_BESIDE_PODS: Final = "reserved beside pods"
 
 FURTHEST: Final = sys.maxsize
 """No workload borrows further."""
@@ -70,8 +69,7 @@ class Reservations:
         holds = [Hold.of(kind, workload, reservation.admission)]
         holds += [Hold.of(kind, one, admission, BESIDE) for one, admission in beside]
         holds += [
-            Hold.of(kind, spare_hosts.without_topology(one), admission, _SPARE_HOSTS)
-            for one, admission in self._waiting(reservation.spares)
+            Hold.beside(kind, one, admission, _BESIDE_PODS) for one, admission in self._waiting(reservation.spares)
         ]
         self._due += ((reservation.level, order, hold) for hold in holds)
         self._names[workload.key] = [hold.key for hold in holds]
@@ -219,17 +217,17 @@ class Reservations:
             self._charge(key)
 
     def _spares(self, *nominations: Nomination) -> tuple[tuple[str, Admission], ...]:
-        """Returns the spare hosts that these workloads get together when all victims have left, by workload."""
-        if not any(each.workload.asks_beside for each in nominations):
+        """Returns what these workloads hold beside their pods when all victims have left, by workload."""
+        keeper = self._ledger.holds.keeper
+        if keeper is None or not any(each.workload.asks_beside for each in nominations):
             return ()
         spares: list[tuple[str, Admission]] = []
         with self.afterwards(nominations[0].workload.cluster_queue):
             for each in nominations:
                 self._ledger.charge(each.workload, each.admission())
             for each in nominations:
-                spare_hosts.hold(self._ledger, each.workload.key)
-                if (hold := self._ledger.holds.get(hold_key(HoldKind.SPARES, each.workload.key))) is not None:
-                    spares.append((each.workload.key, hold.admission))
+                keeper.hold(each.workload.key)
+                spares += ((each.workload.key, hold.admission) for hold in self._ledger.holds.beside(each.workload.key))
         return tuple(spares)
 
     def _charge(self, key: str) -> None:
@@ -316,7 +314,16 @@ class Reservations:
             return True
         if not self._ledger.placement.fits(nomination.workload, nomination.admission()):
             return True
-        return bool(spare_hosts.lacking(self._ledger, nomination))
+        return self._lacks_beside(nomination)
+
+    def _lacks_beside(self, nomination: Nomination) -> bool:
+        """Reports whether too little could be held beside the pods if the workload started now."""
+        keeper = self._ledger.holds.keeper
+        if keeper is None or not nomination.workload.asks_beside:
+            return False
+        with self._ledger.trial():
+            self._ledger.charge(nomination.workload, nomination.admission())
+            return bool(keeper.hold(nomination.workload.key))
 
     def end(self) -> None:
         """Ends the cycle: removes every reservation from the ledger."""
@@ -327,7 +334,7 @@ class Reservations:
 @contextmanager
 def places_held(ledger: Ledger, queues: PendingQueues) -> Iterator[None]:
     """Opens a context in which nothing else gets the nodes that are reserved for preemptors."""
-    if not (ledger.spare_host_owners or ledger.flavor_spares) or not queues.preemptors:
+    if not queues.preemptors:
         yield
         return
     reservations = Reservations(ledger, queues)

@@ -1,9 +1,9 @@
 """The second pass: places for the pods that a running workload has lost with failed nodes, or its eviction.
 
-All failed nodes are replaced together, on the workload's spare hosts if they have room, else on those of its flavors. Flavors
-stay, and no other workload is evicted for it (cycle.md 4.11; Kueue replaces one node at a time). A workload of one plain pod
-keeps its place: no other pod is created for it, so another place would stay empty. topology/replace.py searches. Called by
-controllers/nodes/node_replacement.py.
+All failed nodes are replaced together, if there is room on the hosts that are held for that, else on those of its flavors.
+Flavors stay, and no other workload is evicted for it (cycle.md 4.11; Kueue replaces one node at a time). A workload of one
+plain pod keeps its place: no other pod is created for it, so another place would stay empty. topology/replace.py searches.
+Called by controllers/nodes/node_replacement.py.
 """
 
 from __future__ import annotations
@@ -11,8 +11,7 @@ from __future__ import annotations
 from collections.abc import Collection, Container, Mapping, Sequence
 from dataclasses import replace
 
-from admission.engine.cycle.spares import flavor_spares, spare_hosts
-from admission.engine.cycle.spares.placed_requests import placed_requests
+from admission.engine.cycle.placed_requests import placed_requests
 from admission.engine.decision import NODE_FAILURES, Admit, Decision, Evict, Wait
 from admission.engine.ledger.ledger import Ledger
 from admission.engine.model import Admission
@@ -43,7 +42,7 @@ def second_pass(
         )
         moved = replace(admission, pod_sets=pod_sets)
         ledger.charge(workload, moved)
-        spare_hosts.hold(ledger, key)
+        _hold(ledger, key)
         return [Admit(key, moved)]
     text = "; ".join(f"couldn't assign flavors to pod set {n}: {why.message}" for n, why in placed.failures.items())
     if fail_fast:
@@ -68,16 +67,23 @@ def moved_pods(
     hosts = sorted({host for _, host in lost})
     placed = ledger.placement.replace(requests, hosts, alive, lost, _released(ledger, key, admission))
     if not placed.fits:
-        spare_hosts.hold(ledger, key)
+        _hold(ledger, key)
         text = "; ".join(f"pod set {name}: {why.message}" for name, why in placed.failures.items())
         return [Wait(key, Reason.TOPOLOGY_PLACEMENT_FAILED, f"no other place for pods that no node took: {text}")]
     pod_sets = tuple(replace(p, assignment=placed.assignments.get(p.name, p.assignment)) for p in admission.pod_sets)
     moved = replace(admission, pod_sets=pod_sets)
     ledger.charge(workload, moved)
-    spare_hosts.hold(ledger, key)
+    _hold(ledger, key)
     return [Admit(key, moved)]
 
 
-def _released(ledger: Ledger, key: str, admission: Admission) -> tuple[list[str], list[str]]:
-    """Releases the workload's spare hosts and those of its flavors nearby. The next cycle holds what is left of the latter."""
-    return spare_hosts.release(ledger, key), flavor_spares.release_near(ledger, admission)
+def _released(ledger: Ledger, key: str, admission: Admission) -> Sequence[Collection[str]]:
+    """Releases and returns the hosts that are held for the workload's lost pods."""
+    keeper = ledger.holds.keeper
+    return () if keeper is None else keeper.give(key, admission)
+
+
+def _hold(ledger: Ledger, key: str) -> None:
+    """Holds again what the workload asks for beside its pods."""
+    if (keeper := ledger.holds.keeper) is not None:
+        keeper.hold(key)

@@ -20,12 +20,12 @@ from dataclasses import dataclass, replace
 from enum import Enum, auto
 from typing import Final
 
+from admission.engine.cycle.held_capacity import drawing
 from admission.engine.cycle.nomination import Nomination
-from admission.engine.cycle.spares import flavor_spares
-from admission.engine.cycle.spares.held_capacity import drawing
 from admission.engine.decision import NoPlacement, PlacementResult
 from admission.engine.flavors.assign import FlavorAssignment, Mode, NoPreemption, PreemptionOracle
 from admission.engine.flavors.search import EVERYWHERE, FlavorSearch, QuotaQueries, Scope, Searches
+from admission.engine.ledger.holds import HELD_OF_FLAVOR
 from admission.engine.ledger.ledger import Ledger
 from admission.engine.model import Assignment, ClusterQueue, PlacementRequest, Workload
 from admission.engine.reasons import Reason
@@ -82,7 +82,25 @@ def place(ledger: Ledger, requests: Sequence[PlacementRequest], *, empty: bool =
     if not requests:
         return _NOTHING_TO_PLACE
     result = ledger.placement.place(requests, simulate_empty=empty)
-    return result if empty or result.fits else flavor_spares.told(ledger, requests, result)
+    return result if empty or result.fits else _with_held(ledger, requests, result)
+
+
+def _with_held(ledger: Ledger, requests: Sequence[PlacementRequest], result: PlacementResult) -> PlacementResult:
+    """Returns a result in which each failure says how many hosts of its flavor are held.
+
+    It claims nothing about what would fit on them: that would cost a placement for each refusal.
+    """
+    if not ledger.holds.of_flavor:
+        return result
+    flavors = {request.pod_set.name: request.flavor for request in requests}
+    held = {flavor: hosts for flavor in set(flavors.values()) if (hosts := ledger.holds.hosts_of_flavor(flavor))}
+    failures = {
+        name: replace(why, message=f"{why.message}. {HELD_OF_FLAVOR} {flavors[name]}: {held[flavors[name]]}")
+        if flavors[name] in held
+        else why
+        for name, why in result.failures.items()
+    }
+    return replace(result, failures=failures)
 
 
 def refusals(requests: Sequence[PlacementRequest], failures: Mapping[str, NoPlacement]) -> Refused:

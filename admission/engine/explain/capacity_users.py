@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from heapq import nsmallest
 
 from admission.engine.explain.explanation import CapacityUser, CapacityUserKind
-from admission.engine.ledger.holds import HoldKind
+from admission.engine.ledger.holds import OF_FLAVORS
 from admission.engine.ledger.ledger import Ledger
 from admission.engine.topology.allocation.entries import EntryUsage, by_host, held
 from admission.engine.topology.tree.level import Bools
@@ -30,7 +30,7 @@ class CapacityUsers:
         self._spares: list[tuple[int, str, Vector, int]] = []
         for key, allocation in ledger.allocations.by_workload.items():
             hold = ledger.holds.get(key)
-            spare, owner = hold is not None and hold.kind is HoldKind.FLAVOR_SPARES, ledger.holds.owner_of(key)
+            spare, owner = hold is not None and hold.kind in OF_FLAVORS, ledger.holds.owner_of(key)
             for entry in allocation.entries.values():
                 users, name = (self._spares, entry.flavor) if spare else (self._workloads, owner)
                 users += ((row, name, entry.vector, count) for row, count in self._rows(entry))

@@ -12,7 +12,7 @@ from admission.engine.explain.capacity_users import TOP
 from admission.engine.explain.explanation import CapacityUser, CapacityUserKind, QuotaUser, QuotaView
 from admission.engine.explain.trials import TrialBudget
 from admission.engine.flavors.search import total_requests
-from admission.engine.ledger.holds import HoldKind
+from admission.engine.ledger.holds import OF_FLAVORS
 from admission.engine.ledger.ledger import Ledger
 from admission.engine.model import ClusterQueue, FlavorResource, ResourceGroup, Workload
 
@@ -48,7 +48,7 @@ class RelatedQueues:
             if number % _AT_ONCE == 0 and self._budget is not None:
                 self._budget.rest(self._ledger)
             hold = self._ledger.holds.get(key)
-            if hold is not None and hold.kind is HoldKind.FLAVOR_SPARES:
+            if hold is not None and hold.kind in OF_FLAVORS:
                 continue
             if admission.cluster_queue in self.queues:
                 for fr, amount in admission.usage().items():

@@ -5,7 +5,7 @@ backfill/              workloads that may start before a waiting head without de
 elastic/               jobs that grow and shrink while they run
 gang_groups/           gangs that start in one cycle or not at all
 moves/                 running workloads go to other places, so that a gang gets its domain
-spares                 hosts that are kept free for pods that lose theirs
+spare_hosts/           hosts that are kept free for pods that lose theirs
 forecast/              when a waiting workload starts; no hook, since no decision depends on it
 """
 
@@ -22,7 +22,7 @@ from admission.engine.features.backfill.feature import Backfill
 from admission.engine.features.elastic.feature import ElasticJobs
 from admission.engine.features.gang_groups.feature import GangGroups
 from admission.engine.features.moves.feature import HeldPlaces
-from admission.engine.features.spares import Spares
+from admission.engine.features.spare_hosts.feature import Spares
 from admission.engine.reasons import Reason, ReasonCode
 
 FEATURES: Final[list[type[Feature]]] = [

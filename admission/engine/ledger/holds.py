@@ -9,17 +9,16 @@ key.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Set
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from enum import Enum
-from typing import Final, Self
+from typing import Final, Protocol, Self
 
 from admission.engine.journal import Journal
-from admission.engine.model import Admission, SpareRule, Workload
+from admission.engine.model import Admission, FlavorResource, Workload
 from admission.engine.quota.tree import QuotaTree
 from admission.engine.topology.allocation.capacity import Capacity
-from admission.engine.topology.tree.tree_spec import Values
 
 
 class HoldKind(Enum):
@@ -114,6 +113,12 @@ class HoldKind(Enum):
     )
 
 
+BESIDE_PODS: Final = (HoldKind.SPARES,)
+"""What a running workload holds beside its pods. It ends with the workload."""
+OF_FLAVORS: Final = (HoldKind.FLAVOR_SPARES,)
+"""What is held on the nodes of a flavor for no workload in particular. Its owner is the flavor."""
+HELD_OF_FLAVOR: Final = "Spare hosts held for flavor"
+
 BESIDE: Final = "reserved"
 """The part of a hold that is counted beside its owner, so that it is not mistaken for an admission of the owner."""
 
@@ -143,6 +148,12 @@ class Hold:
         own = workload if key == workload.key else replace(workload, key=key, admission=None, gang=None)
         return cls(kind, workload.key, own, admission)
 
+    @classmethod
+    def beside(cls, kind: HoldKind, workload: Workload, admission: Admission, part: str = "") -> Hold:
+        """Returns a hold beside the pods of this workload: its places are settled, so its pods ask for no topology."""
+        pod_sets = tuple(replace(pod_set, topology=None) for pod_set in workload.pod_sets)
+        return cls.of(kind, replace(workload, pod_sets=pod_sets), admission, part)
+
     @property
     def key(self) -> str:
         """The key under which it is counted."""
@@ -154,39 +165,32 @@ class Hold:
         return replace(self, admission=replace(self.admission, pod_sets=places))
 
 
-@dataclass(frozen=True, slots=True)
-class FlavorSpares:
-    """The spare hosts of one flavor. `held` has the hosts by domain, in order of path.
+def total_usage(holds: Iterable[Hold]) -> dict[FlavorResource, int]:
+    """Returns what quota counts for these holds."""
+    total: dict[FlavorResource, int] = {}
+    for hold in holds:
+        for fr, amount in hold.admission.usage().items():
+            total[fr] = total.get(fr, 0) + amount
+    return total
 
-    `wanted_of` is how many the rule says for each domain; `nodes`, how many hosts the flavor had then, and `generation`, the
-    ledger's: when it has grown, a host may be in another domain now, and while there are too few, hosts are looked for again.
-    """
 
-    rule: SpareRule
-    held: dict[Values, tuple[str, ...]]
-    wanted_of: dict[Values, int]
-    nodes: int
-    generation: int
+class Keeper(Protocol):
+    """The feature that holds capacity beside the pods of workloads, for pods that lose their host."""
 
-    @property
-    def wanted(self) -> int:
-        """How many hosts the rule says."""
-        return sum(self.wanted_of.values())
+    def hold(self, key: str, /) -> str:
+        """Holds what the workload asks for beside its pods; returns why there is too little, or an empty text."""
 
-    def hosts(self) -> set[str]:
-        """Returns the names of the held hosts."""
-        return {host for hosts in self.held.values() for host in hosts}
-
-    @property
-    def count(self) -> int:
-        """The number of held hosts."""
-        return sum(map(len, self.held.values()))
+    def give(self, key: str, admission: Admission, /) -> Sequence[Collection[str]]:
+        """Releases and returns the hosts that pods of this admission may take, as sets: those of the first one first."""
 
 
 class Holds:
     """All holds that the ledger counts, by key. Each change can be reverted (journal.py).
 
-    `admissions`, `charge` and `release` are the ledger's. Advance reservations are counted by quota/reserved.py, host by host.
+    `keeper` is set by the feature that holds capacity beside pods. `askers` has the workloads that ask for some, with the
+    generation of their flavors in which there was too little; 0 for none. `of_flavor` is what the feature remembers of what is
+    held of each flavor. `admissions`, `charge` and `release` are the ledger's. Advance reservations are counted by
+    quota/reserved.py, host by host.
     """
 
     def __init__(
@@ -203,6 +207,9 @@ class Holds:
         self._by_key: dict[str, Hold] = {}
         self._by_kind: dict[HoldKind, set[str]] = {}
         self._keys: set[str] = set()
+        self.keeper: Keeper | None = None
+        self.askers: dict[str, int] = {}
+        self.of_flavor: dict[str, object] = {}
 
     def __contains__(self, key: object) -> bool:
         """Reports whether something is held under this key."""
@@ -220,6 +227,20 @@ class Holds:
     def of_kind(self, *kinds: HoldKind) -> list[Hold]:
         """Returns the holds of these kinds, by key."""
         return [self._by_key[key] for key in sorted(key for kind in kinds for key in self._by_kind.get(kind, ()))]
+
+    def beside(self, owner: str) -> list[Hold]:
+        """Returns what is held beside the pods of the workload."""
+        keys = (hold_key(kind, owner) for kind in BESIDE_PODS)
+        return [self._by_key[key] for key in keys if key in self._by_key]
+
+    def usage_beside(self, owner: str) -> Mapping[FlavorResource, int]:
+        """Returns what quota counts for a workload beside its pods."""
+        return total_usage(self.beside(owner))
+
+    def hosts_of_flavor(self, flavor: str) -> int:
+        """Returns how many hosts are held of the flavor."""
+        holds = (self._by_key[key] for kind in OF_FLAVORS for key in self._by_kind.get(kind, ()))
+        return sum(len(hold.admission.pod_sets) for hold in holds if hold.owner == flavor)
 
     @property
     def keys(self) -> Set[str]:

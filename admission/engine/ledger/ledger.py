@@ -17,7 +17,7 @@ from itertools import chain
 
 from admission.engine.journal import Journal, Trial
 from admission.engine.ledger.audit import wrong_nodes, wrong_quota
-from admission.engine.ledger.holds import FlavorSpares, HoldKind, Holds, hold_key
+from admission.engine.ledger.holds import Holds
 from admission.engine.model import (
     Admission,
     BoundPod,
@@ -57,9 +57,8 @@ class Ledger:
     """One cluster's ledger.
 
     `quota` is the cohort tree, `usage_by_priority` its usage by priority, `flavors` the flavors by name, `admissions` what is
-    allocated by workload, `spare_host_owners` the workloads that ask for spare hosts, with the generation of their flavors in
-    which there were too few; 0 for none. `flavor_spares` has the state of each flavor's spare hosts, `reserved` the quota that
-    holds of nodes charge, `bound` what pods are charged beyond their reservation, `holds` what is kept for somebody.
+    allocated by workload, `reserved` the quota that holds of nodes charge, `bound` what pods are charged beyond their
+    reservation, `holds` what is kept for somebody.
     """
 
     def __init__(self, options: PlacementOptions | None = None) -> None:
@@ -71,8 +70,6 @@ class Ledger:
         self.node_holds: dict[str, NodeHold] = {}
         self.reserved = ReservedQuota(self.journal, self.quota, self.flavors)
         self.admissions: dict[str, Admission] = {}
-        self.spare_host_owners: dict[str, int] = {}
-        self.flavor_spares: dict[str, FlavorSpares] = {}
         self._away: frozenset[str] = frozenset()
         self._capacity = Capacity(self.options, self.journal)
         self._allocations = Allocations(self._capacity, self.flavors, self.journal)
@@ -333,7 +330,7 @@ class Ledger:
         if self.reserved.tracked:
             self.reserved.charged(workload.key, admission)
         if workload.asks_beside:
-            self.journal.put(self.spare_host_owners, workload.key, 0)
+            self.journal.put(self.holds.askers, workload.key, 0)
 
     def charge_instead(self, old: str, workload: Workload, admission: Admission) -> None:
         """Charges an admission in place of that of the workload `old`, whose bound pods belong to this workload from now on.
@@ -350,8 +347,8 @@ class Ledger:
             self._set_pod(replace(pod, workload=workload.key))
 
     def release(self, key: str) -> Admission | None:
-        """Releases and returns the admission of the workload, with its spare hosts; None if it has none. Bound pods of the
-        workload are charged until they have ended.
+        """Releases and returns the admission of the workload, with what it holds beside its pods; None if it has none. Bound
+        pods of the workload are charged until they have ended.
         """
         admission = self._release(key)
         if admission is not None:
@@ -359,9 +356,10 @@ class Ledger:
         return admission
 
     def _release(self, key: str) -> Admission | None:
-        if key in self.spare_host_owners:
-            self.journal.drop(self.spare_host_owners, key)
-            self.release(hold_key(HoldKind.SPARES, key))
+        if key in self.holds.askers:
+            self.journal.drop(self.holds.askers, key)
+            for hold in self.holds.beside(key):
+                self.release(hold.key)
         allocation = self._allocations.by_workload.get(key)
         admission = self._allocations.release(key)
         if allocation is not None and admission is not None:
@@ -450,7 +448,7 @@ class Ledger:
         """Yields all events on which the ledger depends, by kind and name. Applied to an empty ledger they give an equal one.
 
         A workload comes with the admission that the ledger has for it. Holds are not included: each cycle makes its own, and
-        holds missing spare hosts.
+        holds what is missing.
         """
         yield from (replace(flavor, node_holds=()) for _, flavor in sorted(self.flavors.items()))
         yield from (one for _, one in sorted(self.node_holds.items()))

@@ -17,7 +17,7 @@ from admission.engine.features.backfill.feature import Backfill
 from admission.engine.features.elastic.feature import ElasticJobs
 from admission.engine.features.gang_groups.feature import GangGroups
 from admission.engine.features.moves.feature import HeldPlaces
-from admission.engine.features.spares import Spares
+from admission.engine.features.spare_hosts.feature import Spares
 from admission.engine.ledger.holds import Hold, HoldKind
 from admission.engine.model import (
     Admission,

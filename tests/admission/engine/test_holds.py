@@ -103,7 +103,7 @@ def test_nothing_is_lifted_for_another_owner() -> None:
 def test_the_end_of_a_workload_ends_its_spare_hosts() -> None:
     ledger = cluster().ledger
     ledger.charge(workload("held", cpus=4), takes(4))
-    ledger.journal.put(ledger.spare_host_owners, "held", 0)
+    ledger.journal.put(ledger.holds.askers, "held", 0)
     ledger.holds.put(hold(HoldKind.SPARES))
     ledger.release("held")
     assert (ledger.holds.of_kind(HoldKind.SPARES), free(ledger)) == ([], 10)

@@ -15,8 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from admission.engine.cycle.cycle import CycleReport
-from admission.engine.cycle.spares import spare_hosts
 from admission.engine.decision import Admit, Evict, Preempt, Wait
+from admission.engine.features.spare_hosts import of_flavors, of_workloads
 from admission.engine.model import (
     ClusterQueue,
     Cohort,
@@ -273,12 +273,12 @@ def test_a_spare_host_of_a_flavor_that_the_past_has_chosen() -> None:
     made.apply(ObjectRemoved(RemovedKind.WORKLOAD, "early"))
     made.apply(workload("one", 1, 4, topology=IN_A_RACK))
     made.cycle()
-    held = made.ledger.flavor_spares["tas"].hosts()
+    held = of_flavors.states(made.ledger)["tas"].hosts()
     assert len(held) == 1
     [got] = made.ledger.admissions["one"].pod_sets
     assert got.assignment is not None
     [taken] = {domain.values[-1] for domain in got.assignment.domains}
-    assert copied(made).ledger.flavor_spares["tas"].hosts() == held
+    assert of_flavors.states(copied(made).ledger)["tas"].hosts() == held
     made.apply(ObjectRemoved(RemovedKind.WORKLOAD, "one"))
     assert taken not in held
     goes_on_alike(made, workload("whole", 2, 4, topology=IN_A_RACK), ObjectRemoved(RemovedKind.WORKLOAD, "late"))
@@ -290,12 +290,12 @@ def test_a_spare_host_of_a_workload(free: bool) -> None:
     [decision] = made.cycle().decisions
     assert isinstance(decision, Admit)
     if not free:
-        [spare] = spare_hosts.held(made.ledger, "gang").names
+        [spare] = of_workloads.held(made.ledger, "gang").names
         made.apply(ObjectRemoved(RemovedKind.NODE, spare))
         made.cycle()
-    held = spare_hosts.held(made.ledger, "gang")
+    held = of_workloads.held(made.ledger, "gang")
     assert bool(held.names) == free
-    assert spare_hosts.held(copied(made).ledger, "gang") == held
+    assert of_workloads.held(copied(made).ledger, "gang") == held
     goes_on_alike(made, workload("other", 1, 4, topology=IN_A_RACK), workload("wide", 2, 4, topology=IN_A_RACK))
 
 

@@ -2,7 +2,7 @@
 
 An event says that hosts are missing, that all are held again, or that the rule cannot be read.
 
-The cycle holds the hosts (engine/cycle/spares/flavor_spares.py) and calls `cycle_ended`.
+The cycle holds the hosts (engine/features/spare_hosts/of_flavors.py).
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Final
 
 from admission.controllers.watch.cluster_view import Views
 from admission.engine.convert import convert_spares
-from admission.engine.ledger.holds import FlavorSpares
+from admission.engine.features.spare_hosts.of_flavors import FlavorSpares, states
 from admission.engine.ledger.ledger import Ledger
 from admission.metrics import spare_hosts as metrics
 from api.errors import InvalidObject
@@ -39,7 +39,7 @@ class FlavorSparesReporter:
 
     def cycle_ended(self) -> None:
         """Sets the metric, and records an event for each flavor that has other missing hosts than before."""
-        now = self._ledger.flavor_spares
+        now = states(self._ledger)
         for name in self._seen.keys() - now.keys():
             for state in _STATES:
                 metrics.OF_FLAVORS.remove(name, state)

@@ -1,6 +1,6 @@
 """Reports held spare hosts: in the condition SpareHosts of each Workload that requests some, and in a metric.
 
-The cycle holds the hosts (engine/cycle/spares/spare_hosts.py) and calls `cycle_ended`. Each workload is a key of its own.
+The cycle holds the hosts (engine/features/spare_hosts/of_workloads.py). Each workload is a key of its own.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from admission.controllers.state.condition_table import Writer
 from admission.controllers.state.conditions import MESSAGE_LIMIT, is_running, with_condition
 from admission.controllers.watch.cluster_view import Views
 from admission.controllers.write.report_writer import ReportWriter
-from admission.engine.cycle.spares.spare_hosts import HeldHosts, held
+from admission.engine.features.spare_hosts.of_workloads import HeldHosts, held
 from admission.engine.ledger.ledger import Ledger
 from admission.metrics import spare_hosts as metrics
 from api.kube.client import Kube
@@ -35,7 +35,7 @@ class SpareHostsController:
 
     def cycle_ended(self) -> None:
         """Compares the held hosts with those of the last cycle; queues changed workloads and sets the metric."""
-        seen, self._seen = self._seen, {key: held(self._ledger, key) for key in self._ledger.spare_host_owners}
+        seen, self._seen = self._seen, {key: held(self._ledger, key) for key in self._ledger.holds.askers}
         for key, now in self._seen.items():
             if seen.get(key) != now:
                 self.reconciler.add(key)
@@ -45,12 +45,12 @@ class SpareHostsController:
 
     def _workload_changed(self, change: Change[Workload]) -> None:
         """Queues the workload, since its admission is written after the cycle that held its hosts."""
-        if change.type is not ChangeType.DELETED and change.key in self._ledger.spare_host_owners:
+        if change.type is not ChangeType.DELETED and change.key in self._ledger.holds.askers:
             self.reconciler.add(change.key)
 
     async def _reconcile(self, key: str) -> None:
         workload = self._views.workloads.objects.get(key)
-        if workload is None or key not in self._ledger.spare_host_owners or not is_running(workload.status):
+        if workload is None or key not in self._ledger.holds.askers or not is_running(workload.status):
             return
         now = held(self._ledger, key)
         enough = len(now.names) >= now.wanted

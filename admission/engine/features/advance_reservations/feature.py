@@ -1,10 +1,10 @@
 """Advance reservations in the cycle: a head that names one draws on the quota that it charges
-(cycle/spares/held_capacity.py)."""
+(cycle/held_capacity.py)."""
 
 from __future__ import annotations
 
 from admission.engine.cycle.feature import Feature, Turn
-from admission.engine.cycle.spares.held_capacity import draws_on
+from admission.engine.cycle.held_capacity import draws_on
 from admission.engine.model import Workload
 
 

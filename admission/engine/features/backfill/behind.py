@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Final
 
+from admission.engine.cycle.held_capacity import drawing
 from admission.engine.cycle.nomination import Nomination
-from admission.engine.cycle.spares.held_capacity import drawing
 from admission.engine.cycle.together import starts_with_others
 from admission.engine.decision import Overtaking
 from admission.engine.expected_start import expected

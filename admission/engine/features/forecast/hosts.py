@@ -13,7 +13,6 @@ from typing import Final
 
 import numpy as np
 
-from admission.engine.ledger.holds import HoldKind, hold_key
 from admission.engine.ledger.ledger import Ledger
 from admission.engine.model import PlacementRequest
 from admission.engine.topology.allocation.simulated_removal import taken
@@ -171,9 +170,9 @@ class HostReader:
         return made
 
     def _taken(self, key: str) -> Iterator[tuple[str, int, Vector]]:
-        """Yields what the workload and its spare hosts take of the hosts that are looked at."""
+        """Yields what the workload takes, with what it holds beside its pods, of the hosts that are looked at."""
         capacity, allocations = self._ledger.capacity, self._ledger.allocations
-        for charged in (key, hold_key(HoldKind.SPARES, key)):
+        for charged in (key, *(hold.key for hold in self._ledger.holds.beside(key))):
             if charged in allocations.by_workload:
                 for spot, vector in taken(allocations, capacity, charged):
                     for name in self._flavors:

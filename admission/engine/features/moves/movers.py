@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from admission.engine.cycle.spares.placed_requests import placed_requests
+from admission.engine.cycle.placed_requests import placed_requests
 from admission.engine.decision import PreemptionReason
 from admission.engine.ledger.ledger import Ledger
 from admission.engine.model import NO_TERMS, Admission, ClusterQueue, PlacementRequest, RestartTerms, Workload

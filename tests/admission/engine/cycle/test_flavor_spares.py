@@ -9,10 +9,11 @@ from dataclasses import replace
 import pytest
 
 from admission.engine.cycle.cycle import CycleReport
+from admission.engine.cycle.held_capacity import unowned_usage
 from admission.engine.cycle.second_pass import second_pass
-from admission.engine.cycle.spares.flavor_spares import usage
 from admission.engine.decide import decide
 from admission.engine.decision import Admit
+from admission.engine.features.spare_hosts.of_flavors import states
 from admission.engine.ledger.ledger import Ledger
 from admission.engine.model import Event, ObjectRemoved, RemovedKind, SpareRule, TopologyRequest, Workload
 from admission.engine.queue.queues import PendingQueues
@@ -55,7 +56,7 @@ def rule(hosts: int = 1, of: int = 4, queue: str = "") -> SpareRule:
 
 
 def held(ledger: Ledger) -> set[str]:
-    return ledger.flavor_spares["tas"].hosts()
+    return states(ledger)["tas"].hosts()
 
 
 @pytest.mark.parametrize(
@@ -120,7 +121,7 @@ def test_a_queue_counts_them_as_far_as_its_quota_goes(quota: int, spares: int) -
     here = cluster(rule=rule(queue="spares"), spares=quota)
     here.cycle()
     assert len(held(here.ledger)) == spares
-    assert usage(here.ledger, "spares").get(("tas", "cpu"), 0) == spares * 4 * CPU
+    assert unowned_usage(here.ledger, "spares").get(("tas", "cpu"), 0) == spares * 4 * CPU
     assert here.ledger.quota.usage("spares").get(("tas", "cpu"), 0) == spares * 4 * CPU
     assert here.ledger.audit() == []
 
@@ -211,7 +212,7 @@ def test_whatever_happens_spare_hosts_run_nothing_and_are_as_many_as_idle_hosts_
         busy = used(here, running)
         assert not spares & busy
         assert not spares & down
-        state = here.ledger.flavor_spares["tas"]
+        state = states(here.ledger)["tas"]
         for rack in ("r0", "r1", "r2"):
             alive = {name for name, its in nodes.items() if its == rack} - down
             idle, asked = alive - busy, len(alive) // state.rule.of

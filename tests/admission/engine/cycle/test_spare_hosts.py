@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from admission.engine.cycle.second_pass import moved_pods, second_pass
-from admission.engine.cycle.spares.spare_hosts import held, hold_missing
 from admission.engine.decide import decide
 from admission.engine.decision import Admit, Evict
+from admission.engine.features.spare_hosts.of_workloads import held, hold_missing
 from admission.engine.ledger.holds import HoldKind, hold_key
 from admission.engine.ledger.ledger import Ledger
 from admission.engine.model import (

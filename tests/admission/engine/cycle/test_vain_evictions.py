@@ -102,7 +102,7 @@ class Checked(EvictionHistory):
 
     def check_spares(self) -> None:
         """Each running workload has its spare hosts: none starts without them."""
-        for key in self.world.ledger.spare_host_owners:
+        for key in self.world.ledger.holds.askers:
             if hold_key(HoldKind.SPARES, key) not in self.world.ledger.holds:
                 self.broken.append(f"{key} (no spare host)")
 

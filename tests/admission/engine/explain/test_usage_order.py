@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from admission.engine.cycle.spares.held_capacity import held_beside_quota
+from admission.engine.cycle.held_capacity import held_beside_quota
 from admission.engine.explain.usage_order import charged_node_holds, less_used
 from admission.engine.features.advance_reservations.reservation import AdvanceReservation
 from admission.engine.features.forecast.inputs import inputs_of

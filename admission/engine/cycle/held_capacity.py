@@ -5,9 +5,9 @@ placed on its nodes alone (requests.py), so this quota counts as free while the 
 what it then uses there. A workload with pods that are placed on no topology does not draw on it: nothing says that they will
 run on these nodes.
 
-Past usage counts what is held beside quota: spare hosts of running workloads, the place that is held for a gang while others
-move away, and the quota and nodes that a capacity reservation keeps for a pending workload until its victims have left. Nobody
-else can use them.
+Past usage counts what is held beside quota: what running workloads hold beside their pods, the place that is held for a gang
+while others move away, and the quota and nodes that a capacity reservation keeps for a pending workload until its victims have
+left. Nobody else can use them.
 """
 
 from __future__ import annotations
@@ -15,10 +15,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 
-from admission.engine.cycle.spares import flavor_spares
 from admission.engine.flavors.eligible import wants_topology
 from admission.engine.flavors.search import topology_implied
-from admission.engine.ledger.holds import HoldKind
+from admission.engine.ledger.holds import BESIDE_PODS, OF_FLAVORS, HoldKind, total_usage
 from admission.engine.ledger.ledger import Ledger
 from admission.engine.model import FlavorResource, Workload
 from admission.engine.queue.queues import PendingQueues
@@ -51,7 +50,7 @@ def drawing(ledger: Ledger, *workloads: Workload) -> Iterator[None]:
 def held_beside_quota(ledger: Ledger, queues: PendingQueues) -> dict[str, dict[str, int]]:
     """Returns the amounts by LocalQueue and resource."""
     total: dict[str, dict[str, int]] = {}
-    for hold in ledger.holds.of_kind(HoldKind.SPARES, HoldKind.PLACE):
+    for hold in ledger.holds.of_kind(*BESIDE_PODS, HoldKind.PLACE):
         _add(total, hold.workload.queue, hold.admission.usage())
     for owner, reservation in queues.capacity_reservations():
         _add(total, owner.queue, reservation.admission.usage())
@@ -64,10 +63,11 @@ def held_beside_quota(ledger: Ledger, queues: PendingQueues) -> dict[str, dict[s
 
 
 def unowned_usage(ledger: Ledger, queue: str) -> dict[FlavorResource, int]:
-    """Returns usage of the ClusterQueue's quota that no Workload has reserved: spare hosts of flavors, holds of nodes,
+    """Returns usage of the ClusterQueue's quota that no Workload has reserved: held hosts of flavors, holds of nodes,
     and bound pods beyond the reservation of their workload.
     """
-    total = flavor_spares.usage(ledger, queue)
+    holds = ledger.holds.of_kind(*OF_FLAVORS)
+    total = total_usage(hold for hold in holds if hold.admission.cluster_queue == queue)
     for usage in (ledger.reserved.usage(queue), ledger.bound.of_queue(queue)):
         for fr, amount in usage.items():
             total[fr] = total.get(fr, 0) + amount

@@ -2,21 +2,19 @@
 
 Nothing runs on a spare host, so which one it is need not survive a restart: a restarted controller holds those that it finds,
 before it admits anything. A snapshot names them, because explanations depend on which hosts are free. The ledger counts them
-like an admission that nobody can evict, on nodes and in quota. Which hosts they can be: topology/spares.py. Called by the
-cycle, the second pass and features/spares.py.
+like an admission that nobody can evict, on nodes and in quota. Which hosts they can be: topology/spares.py.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
 
-from admission.engine.cycle.nomination import Nomination
-from admission.engine.cycle.spares.placed_requests import placed_requests
+from admission.engine.cycle.placed_requests import placed_requests
 from admission.engine.ledger.holds import Hold, HoldKind, hold_key
 from admission.engine.ledger.ledger import Ledger
-from admission.engine.model import Admission, Assignment, FlavorResource, PodSetAdmission, Workload
+from admission.engine.model import Admission, Assignment, PodSetAdmission
 from admission.engine.spare_quota import requested_hosts
 from admission.engine.topology import spares
 from admission.engine.topology.assignments.on_hosts import on_hosts
@@ -55,12 +53,6 @@ def held(ledger: Ledger, key: str) -> HeldHosts:
     return HeldHosts(hosts, 0 if workload is None else requested_hosts(workload))
 
 
-def usage(ledger: Ledger, key: str) -> Mapping[FlavorResource, int]:
-    """Returns what quota counts for the held hosts."""
-    holds = ledger.admission(hold_key(HoldKind.SPARES, key))
-    return {} if holds is None else holds.usage()
-
-
 def named_hosts(text: str) -> dict[str, list[str]]:
     """Returns the hosts by pod set that a `HeldHosts.text` names, at most 100 of each (the most that may be requested)."""
     parts = (part.partition(": ") for part in text.split("; "))
@@ -82,11 +74,10 @@ def hold(ledger: Ledger, key: str, among: Mapping[str, Collection[str]] | None =
     free = spares.present(ledger.placement.steps, requests)
     holds = tuple(_spares(admission, free.held))
     if holds:
-        pods, places = without_topology(workload), Admission(admission.cluster_queue, holds)
-        ledger.holds.put(Hold.of(HoldKind.SPARES, pods, places))
-    if key in ledger.spare_host_owners:
+        ledger.holds.put(Hold.beside(HoldKind.SPARES, workload, Admission(admission.cluster_queue, holds)))
+    if key in ledger.holds.askers:
         ledger.journal.put(
-            ledger.spare_host_owners,
+            ledger.holds.askers,
             key,
             0 if free.shortage is None or among is not None else _generation(ledger, key),
         )
@@ -102,7 +93,7 @@ def release(ledger: Ledger, key: str) -> list[str]:
 
 def hold_missing(ledger: Ledger) -> None:
     """Holds spare hosts for workloads that have lost some, or that lack some while capacity may have become free."""
-    for key in sorted(ledger.spare_host_owners):
+    for key in sorted(ledger.holds.askers):
         if _is_short(ledger, key):
             hold(ledger, key)
 
@@ -111,7 +102,7 @@ def _is_short(ledger: Ledger, key: str) -> bool:
     if not _domains_exist(ledger, key):
         return True
     now = held(ledger, key)
-    return len(now.names) < now.wanted and ledger.spare_host_owners[key] != _generation(ledger, key)
+    return len(now.names) < now.wanted and ledger.holds.askers[key] != _generation(ledger, key)
 
 
 def _domains_exist(ledger: Ledger, key: str) -> bool:
@@ -127,14 +118,14 @@ def _domains_exist(ledger: Ledger, key: str) -> bool:
 
 def settled(ledger: Ledger) -> list[str]:
     """Returns the workloads that lack spare hosts for which no host is looked for until capacity may have become free."""
-    return sorted(key for key, seen in ledger.spare_host_owners.items() if seen and seen == _generation(ledger, key))
+    return sorted(key for key, seen in ledger.holds.askers.items() if seen and seen == _generation(ledger, key))
 
 
 def settle(ledger: Ledger, keys: Iterable[str]) -> None:
     """Looks for no spare hosts of these workloads until capacity may have become free."""
     for key in keys:
-        if key in ledger.spare_host_owners:
-            ledger.journal.put(ledger.spare_host_owners, key, _generation(ledger, key))
+        if key in ledger.holds.askers:
+            ledger.journal.put(ledger.holds.askers, key, _generation(ledger, key))
 
 
 def _generation(ledger: Ledger, key: str) -> int:
@@ -142,20 +133,6 @@ def _generation(ledger: Ledger, key: str) -> int:
     admission = ledger.admission(key)
     placed = admission.pod_sets if admission is not None else ()
     return 1 + sum(ledger.generation(ledger.allocations.flavor_of(got)) for got in placed)
-
-
-def lacking(ledger: Ledger, nomination: Nomination) -> str:
-    """Returns why there would be fewer spare hosts than requested if the workload started now; empty if there are enough."""
-    if not nomination.workload.asks_beside:
-        return ""
-    with ledger.trial():
-        ledger.charge(nomination.workload, nomination.admission())
-        return hold(ledger, nomination.workload.key)
-
-
-def without_topology(workload: Workload) -> Workload:
-    """Returns the workload as its spare hosts are held for it: the pods ask for no topology, and so for no spare hosts."""
-    return replace(workload, pod_sets=tuple(replace(pod_set, topology=None) for pod_set in workload.pod_sets))
 
 
 def _usage_of(pod_set: PodSetAdmission, pods: int) -> dict[str, int]:

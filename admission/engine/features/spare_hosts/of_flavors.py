@@ -3,21 +3,19 @@
 The rule comes from an annotation of the ResourceFlavor (model.SpareRule). A host is held while no workload uses it; where all
 are in use, one is held as soon as it is idle. The ledger counts all that is free on a held host like an admission that nobody
 can evict, and charges it to the ClusterQueue of the rule as far as that has quota. The second pass releases the spare hosts
-near a workload that lost a node, and holds what remains. Which host it is need not be remembered: see spare_hosts.py.
-Called by features/spares.py and by the second pass.
+near a workload that lost a node, and holds what remains. Which host it is need not be remembered: see of_workloads.py.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import islice
-from typing import Final
+from typing import Final, cast
 
 import numpy as np
 
-from admission.engine.decision import PlacementResult
-from admission.engine.ledger.holds import FlavorSpares, Hold, HoldKind, hold_key
+from admission.engine.ledger.holds import Hold, HoldKind, hold_key
 from admission.engine.ledger.ledger import Ledger
 from admission.engine.model import (
     Admission,
@@ -25,7 +23,6 @@ from admission.engine.model import (
     Assignment,
     DomainCount,
     FlavorResource,
-    PlacementRequest,
     PodSet,
     PodSetAdmission,
     SpareRule,
@@ -39,6 +36,35 @@ from admission.engine.topology.tree.tree_spec import Values
 _PRIORITY: Final = 2**31 - 1
 
 
+@dataclass(frozen=True, slots=True)
+class FlavorSpares:
+    """The spare hosts of one flavor. `held` has the hosts by domain, in order of path.
+
+    `wanted_of` is how many the rule says for each domain; `nodes`, how many hosts the flavor had then, and `generation`, the
+    ledger's: when it has grown, a host may be in another domain now, and while there are too few, hosts are looked for again.
+    """
+
+    rule: SpareRule
+    held: dict[Values, tuple[str, ...]]
+    wanted_of: dict[Values, int]
+    nodes: int
+    generation: int
+
+    @property
+    def wanted(self) -> int:
+        """How many hosts the rule says."""
+        return sum(self.wanted_of.values())
+
+    def hosts(self) -> set[str]:
+        """Returns the names of the held hosts."""
+        return {host for hosts in self.held.values() for host in hosts}
+
+    @property
+    def count(self) -> int:
+        """The number of held hosts."""
+        return sum(map(len, self.held.values()))
+
+
 def hold_missing(ledger: Ledger) -> dict[str, str]:
     """Holds spare hosts of each flavor, where the rule or the nodes have changed or hosts may have become idle.
 
@@ -46,13 +72,13 @@ def hold_missing(ledger: Ledger) -> dict[str, str]:
     """
     ruled = {name for name, flavor in ledger.flavors.items() if flavor.spare is not None}
     freed: dict[str, str] = {}
-    for name in sorted(ruled | ledger.flavor_spares.keys()):
-        flavor, tree, before = ledger.flavors.get(name), ledger.capacity.trees.get(name), ledger.flavor_spares.get(name)
+    for name in sorted(ruled | states(ledger).keys()):
+        flavor, tree, before = ledger.flavors.get(name), ledger.capacity.trees.get(name), states(ledger).get(name)
         if flavor is None or flavor.spare is None or tree is None:
             _forget(ledger, name)
         elif not (holder := _Holder(ledger, name, flavor.spare, tree)).is_current():
             holder.renew()
-        now = ledger.flavor_spares.get(name)
+        now = states(ledger).get(name)
         if before is not None and now is not before and not before.hosts() <= (set() if now is None else now.hosts()):
             freed[name] = before.rule.queue
     return freed
@@ -66,7 +92,7 @@ def release_near(ledger: Ledger, admission: Admission) -> list[str]:
     hosts: list[str] = []
     for got in admission.pod_sets:
         name = ledger.allocations.flavor_of(got)
-        state, tree = ledger.flavor_spares.get(name), ledger.capacity.trees.get(name)
+        state, tree = states(ledger).get(name), ledger.capacity.trees.get(name)
         if state is None or tree is None or got.assignment is None:
             continue
         near = {_domain_of(tree, state.rule, domain.values[-1]) for domain in got.assignment.domains} - {None}
@@ -76,40 +102,9 @@ def release_near(ledger: Ledger, admission: Admission) -> list[str]:
     return hosts
 
 
-def told(ledger: Ledger, requests: Sequence[PlacementRequest], result: PlacementResult) -> PlacementResult:
-    """Returns a result in which each failure says how many hosts of its flavor are held.
-
-    It claims nothing about what would fit on them: that would cost a placement for each refusal.
-    """
-    if not ledger.flavor_spares:
-        return result
-    flavors = {request.pod_set.name: request.flavor for request in requests}
-    held = {name: count for name in set(flavors.values()) if (count := _count(ledger, name))}
-    if not held:
-        return result
-    failures = {
-        name: replace(why, message=f"{why.message}. Spare hosts held for flavor {flavors[name]}: {held[flavors[name]]}")
-        if flavors[name] in held
-        else why
-        for name, why in result.failures.items()
-    }
-    return replace(result, failures=failures)
-
-
-def _count(ledger: Ledger, flavor: str) -> int:
-    state = ledger.flavor_spares.get(flavor)
-    return 0 if state is None else state.count
-
-
-def usage(ledger: Ledger, queue: str) -> dict[FlavorResource, int]:
-    """Returns what the quota of the ClusterQueue counts for spare hosts of flavors."""
-    total: dict[FlavorResource, int] = {}
-    for name, state in ledger.flavor_spares.items():
-        for domain in state.held if state.rule.queue == queue else ():
-            holds = ledger.admission(_key(name, domain))
-            for pair, amount in holds.usage().items() if holds is not None else ():
-                total[pair] = total.get(pair, 0) + amount
-    return total
+def states(ledger: Ledger) -> dict[str, FlavorSpares]:
+    """Returns what is remembered of each flavor."""
+    return cast("dict[str, FlavorSpares]", ledger.holds.of_flavor)
 
 
 class _Holder:
@@ -121,18 +116,18 @@ class _Holder:
 
     def is_current(self) -> bool:
         """Reports whether the held hosts are those that the rule asks for, or no other host can have become idle."""
-        state, ledger = self._ledger.flavor_spares.get(self._flavor), self._ledger
+        state, ledger = states(self._ledger).get(self._flavor), self._ledger
         if state is None or state.rule != self._rule or state.nodes != len(self._tree.levels[-1]):
             return False
         if state.generation != (generation := ledger.generation(self._flavor)):
             if state.count < state.wanted or state.wanted_of != _wanted(self._tree, self._rule):
                 return False
-            ledger.journal.put(ledger.flavor_spares, self._flavor, replace(state, generation=generation))
+            ledger.journal.put(states(ledger), self._flavor, replace(state, generation=generation))
         return all(self._is_held(domain, hosts) for domain, hosts in state.held.items())
 
     def renew(self) -> None:
         """Holds what the rule says. A host that is held stays held while it is in its domain."""
-        ledger, before = self._ledger, self._ledger.flavor_spares.get(self._flavor)
+        ledger, before = self._ledger, states(self._ledger).get(self._flavor)
         if before is not None and before.rule != self._rule:
             _forget(ledger, self._flavor)
             before = None
@@ -154,7 +149,7 @@ class _Holder:
         held = {domain: hosts for domain, hosts in idle_of.items() if hosts}
         generation, hosts_now = ledger.generation(self._flavor), len(self._tree.levels[-1])
         state = FlavorSpares(self._rule, held, counts, hosts_now, generation)
-        ledger.journal.put(ledger.flavor_spares, self._flavor, state)
+        ledger.journal.put(states(ledger), self._flavor, state)
 
     def _is_held(self, domain: Values, hosts: tuple[str, ...]) -> bool:
         """Reports whether the domain's spare hosts are charged and still in it."""
@@ -200,12 +195,12 @@ def _key(flavor: str, domain: Values) -> str:
 
 
 def _forget(ledger: Ledger, name: str) -> None:
-    state = ledger.flavor_spares.get(name)
+    state = states(ledger).get(name)
     if state is None:
         return
     for domain in state.held:
         ledger.holds.drop(_key(name, domain))
-    ledger.journal.drop(ledger.flavor_spares, name)
+    ledger.journal.drop(states(ledger), name)
 
 
 def _wanted(tree: Tree, rule: SpareRule) -> dict[Values, int]:

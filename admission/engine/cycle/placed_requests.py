@@ -1,4 +1,4 @@
-"""The placement requests of a running workload with its present places: for replacement, spare hosts and level checks."""
+"""The placement requests of a running workload with its present places: for replacement, level checks and held hosts."""
 
 from __future__ import annotations
 
