@@ -31,6 +31,8 @@ RACKS: Final = 5
 HOSTS: Final = 10
 GPUS: Final = 4
 GANGS: Final = 30
+_STARTS: Final = "not yet ready to handle request"
+"""What an API server that has just started says with status 403: its admission plugins have not listed their objects yet."""
 _LOST = (OSError, http.client.HTTPException)
 
 
@@ -241,7 +243,8 @@ class Storm:
             except RequestError as refused:
                 if refused.status in (404, 409):
                     return None
-                if refused.status < 500 and refused.status != 429:
+                starts = _STARTS in str(refused)
+                if refused.status < 500 and refused.status != 429 and not starts:
                     raise
             except _LOST:
                 pass

@@ -49,9 +49,8 @@ class Kind:
         for obj in self.made(name, cpu):
             api.create(self.path, obj)
 
-    def lose(self, api: Api, name: str, pod: str) -> None:
-        """Deletes a pod; a user makes another one where nobody else does."""
-        api.delete(f"{PODS}/{pod}")
+    def replace(self, api: Api, name: str, pod: str) -> None:
+        """Creates another pod in place of a lost one where no controller does."""
         if not self.is_replaced:
             self.add(api, name, f"{pod}-again")
 

@@ -133,13 +133,24 @@ class Play:
         eventually(f"the quota has no room for {kind.name}-{role}", said, SECONDS, 0.2)
         assert not self.running(f"{kind.name}-{role}")
 
-    def comes_back(self, kind: Kind, role: str) -> None:
-        """A pod of an object is lost, and another one takes its place."""
+    def comes_back(self, kind: Kind, role: str, *, at_once: bool = True) -> None:
+        """A pod of an object is lost, and another one takes its place.
+
+        Where nobody else replaces it, a user does: at once, or once the pod has ended. While both run, Kueue deletes the newer.
+        """
         name = f"{kind.name}-{role}"
         uid, lost = next(iter(self.running(name).items()))
-        kind.lose(self.cluster.api, name, lost)
+        self.cluster.api.delete(f"{PODS}/{lost}")
+        if not at_once:
+            eventually(f"{lost} has ended", lambda: uid not in self.active(name), SECONDS, 0.2)
+        kind.replace(self.cluster.api, name, lost)
         eventually(f"{lost} has gone", lambda: uid not in self.running(name), SECONDS, 0.2)
         self.runs(kind, 2, role)
+
+    def active(self, name: str) -> list[str]:
+        """The UIDs of the pods that have not ended, also of those that are going."""
+        items = self.cluster.api.get(f"{PODS}?labelSelector=app={name}")["items"]
+        return [pod["metadata"]["uid"] for pod in items if pod["status"].get("phase") not in ("Failed", "Succeeded")]
 
     def touched(self, kind: Kind, role: str, value: str) -> None:
         """Annotates an object, which changes nothing of its pods."""
@@ -255,7 +266,7 @@ def played_back_under_kueue(play: Play, before: dict[str, tuple[dict[str, str], 
 
     def a_pod_is_lost_again(kind: Kind) -> None:
         for role in ("old", "new"):
-            play.comes_back(kind, role)
+            play.comes_back(kind, role, at_once=False)
         play.charged(kind, 20)
 
     for step in (what_waits_is_admitted, nothing_restarts, a_pod_is_lost_again):

@@ -239,7 +239,8 @@ def sort_out(pods: Sequence[QueuedPod], counts: Mapping[str, int]) -> SortedMemb
     """Compares members with `counts`, the number of pods per role; the youngest pods that do not run yet are surplus.
 
     Before these come pods of a StatefulSet that it does not want any more: with OrderedReady it deletes them only once the
-    others run.
+    others run. A gated pod that will take the place of a pod that is still terminating is neither kept nor surplus: Kueue
+    deletes it, and whoever replaces a lost pod at once would have none.
     """
     by_role: dict[str, tuple[list[QueuedPod], list[QueuedPod]]] = {role: ([], []) for role in counts}
     strange: list[QueuedPod] = []
@@ -255,7 +256,9 @@ def sort_out(pods: Sequence[QueuedPod], counts: Mapping[str, int]) -> SortedMemb
         most = counts[role]
         active.sort(key=lambda pod: (pod.ordinal is not None and pod.ordinal >= most, *_age(pod)))
         kept += active[:most]
-        excess += active[most:]
+        going = sum(pod.deleted for pod in active[:most])
+        replacements = [pod for pod in active[most:] if pod.gated and not pod.deleted][:going]
+        excess += [pod for pod in active[most:] if pod not in replacements]
         inactive.sort(key=lambda pod: (pod.held, pod.last_active, pod.metadata.name))
         taken = max(0, min(len(inactive), len(inactive) + len(active) - most))
         replaced += inactive[:taken]

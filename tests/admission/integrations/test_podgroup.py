@@ -117,6 +117,7 @@ STATES = st.sampled_from(
         {"gated": False, "phase": "Succeeded"},
         {"gated": False, "phase": "Failed"},
         {"deleted": True},
+        {"deleted": True, "gated": False, "phase": "Running", "node": "n"},
     ]
 )
 
@@ -135,7 +136,12 @@ def test_never_too_many_and_none_twice(value: list[tuple[dict[str, Any], int, st
     counts = {roles["1"]: ones, roles["2"]: twos}
     found = sort_out(pods, counts)
     placed = [pod.metadata.name for part in (found.kept, found.excess, found.replaced, found.strange) for pod in part]
-    assert sorted(placed) == sorted(pod.metadata.name for pod in pods)
+    assert len(placed) == len(set(placed))
+    waiting = [pod for pod in pods if pod.metadata.name not in placed]
+    assert all(pod.gated and not pod.deleted for pod in waiting)
+    for role in counts:  # each waits for a pod that is terminating
+        leaving = sum(pod.role == role and pod.counts and pod.deleted for pod in found.kept)
+        assert sum(pod.role == role for pod in waiting) <= leaving
     active = Counter(pod.role for pod in found.kept if pod.counts)
     assert all(active[role] <= most for role, most in counts.items())
     for role in counts:
@@ -144,6 +150,19 @@ def test_never_too_many_and_none_twice(value: list[tuple[dict[str, Any], int, st
             assert len(kept) >= counts[role]  # a failed pod is only let go when its place is taken
         spare = [pod for pod in found.excess if pod.role == role]
         assert not any(not s.gated and k.gated for s in spare for k in kept if k.counts)  # those that run stay
+
+
+def test_a_pod_that_replaces_one_at_once_waits_until_that_one_has_ended() -> None:
+    running = {"gated": False, "phase": "Running", "node": "n"}
+    lost, other = wire("p0", group="g", total=2, deleted=True, **running), wire("p1", group="g", total=2, **running)
+    again, more = (wire(f"p{i}", group="g", total=2, created=i) for i in (50, 51))
+    members = sort_out([read(pod) for pod in (lost, other, again, more)], {read(other).role: 2})
+    assert [pod.metadata.name for pod in members.kept] == ["p0", "p1"]
+    assert [pod.metadata.name for pod in members.excess] == ["p51"]
+    lost["status"]["phase"] = "Failed"
+    members = sort_out([read(pod) for pod in (lost, other, again)], {read(other).role: 2})
+    assert [pod.metadata.name for pod in members.kept] == ["p1", "p50"]
+    assert (members.excess, [pod.metadata.name for pod in members.replaced]) == ((), ["p0"])
 
 
 def of_set(ordinal: int, created: int, start: int = 0, **state: Any) -> QueuedPod:
