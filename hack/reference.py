@@ -33,7 +33,7 @@ from admission.doctor import preflight
 from admission.doctor.question import Question
 from admission.engine import decision
 from admission.engine.decision import PreemptionReason
-from admission.engine.features import all_reasons
+from admission.engine.features import FEATURES, all_reasons
 from admission.engine.ledger.holds import HoldKind
 from admission.integrations.base import JobIntegration
 from admission.integrations.declared.declared import DeclaredJob
@@ -382,6 +382,7 @@ def holds() -> str:
     for kind in HoldKind:
         title = kind.label or kind.name.lower().replace("_", " ")
         rows.append([title, kind.holds, kind.made_by, kind.ends, kind.drawn_by])
+    rows += [list(feature.holds) for feature in FEATURES if feature.holds is not None]
     return page("Holds", text, table(head, rows))
 
 

@@ -99,7 +99,7 @@ def test_parameters_of_tests_and_tools_say_what_they_are() -> None:
 LIMITS = {
     "files outside its own that name moves": 19,
     "files outside its own that name spare hosts": 25,
-    "files outside its own that name advance reservations": 13,
+    "files outside its own that name advance reservations": 10,
     "files outside its own that name backfill": 13,
     "files outside its own that name forecasts": 24,
     "files outside its own that name elastic jobs": 23,

@@ -28,7 +28,6 @@ GROUPS = {
     "admission/engine/cycle/outcomes.py": "those after which a head may wait for ever",
     "admission/engine/flavors/assign.py": "which of the reasons of several flavors is told",
     "admission/engine/queue/cluster_queue.py": "those of a head that freed capacity can help",
-    "admission/engine/explain/flavor_capacity.py": "the nouns of exclusions that are told together",
     "admission/engine/explain/wording.py": "the nouns of an explanation's reasons about nodes",
 }
 """Modules that speak of three reasons or more together, and of which."""

@@ -2,7 +2,7 @@
 
 A `Viewer` answers for one request or one stream. In a cluster it asks the API server (TokenReview, SubjectAccessReview; both
 cached for a short time), on localhost the user's own kubeconfig has read everything already. `Permissions` holds the answer:
-the namespaces whose Workloads and pods the viewer may list, and whether nodes, ClusterQueues and AdvanceReservations. `hide`
+the namespaces whose Workloads and pods the viewer may list, and whether nodes, ClusterQueues and what holds nodes. `hide`
 takes the names of others' workloads out of the texts and values of an explanation.
 """
 
@@ -14,8 +14,9 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
+from admission.controllers.watch.cluster_view import FEATURES
 from api.kube.partial import PartialKube
-from api.kube.resources import ADVANCE_RESERVATIONS, CLUSTER_QUEUES, NODES, PODS, WORKLOADS
+from api.kube.resources import CLUSTER_QUEUES, NODES, PODS, WORKLOADS
 from api.process.access import Right
 from api.process.identities import Subject
 
@@ -26,7 +27,7 @@ LIST_WORKLOADS: Final = Right(WORKLOADS, verb="list")
 LIST_PODS: Final = Right(PODS, verb="list")
 LIST_NODES: Final = Right(NODES, verb="list")
 LIST_QUEUES: Final = Right(CLUSTER_QUEUES, verb="list")
-LIST_RESERVATIONS: Final = Right(ADVANCE_RESERVATIONS, verb="list")
+LIST_HOLDS: Final = tuple(Right(feature.holding, verb="list") for feature in FEATURES if feature.holding is not None)
 _AT_ONCE: Final = 8
 _ACCOUNTS: Final = "system:serviceaccount:"
 _NAME: Final = re.compile(
@@ -95,7 +96,8 @@ def permissions_of(kube: PartialKube) -> Permissions:
         for scope in (kube.scope(WORKLOADS), kube.scope(PODS))
     )
     unread = tuple(sorted(resource.plural for resource in kube.refused))
-    nodes, queues, reservations = (kube.scope(kind) is None for kind in (NODES, CLUSTER_QUEUES, ADVANCE_RESERVATIONS))
+    nodes, queues = (kube.scope(kind) is None for kind in (NODES, CLUSTER_QUEUES))
+    reservations = all(kube.scope(right.resource) is None for right in LIST_HOLDS)
     return Permissions(nodes, queues, namespaces, pods, reservations, unread)
 
 
@@ -117,11 +119,14 @@ class TokenUser:
         nodes, queues, reservations, workloads, pods = await asyncio.gather(
             self.may(self.subject, LIST_NODES, ""),
             self.may(self.subject, LIST_QUEUES, ""),
-            self.may(self.subject, LIST_RESERVATIONS, ""),
+            self._may_all(LIST_HOLDS),
             self._namespaces(LIST_WORKLOADS, asked),
             self._namespaces(LIST_PODS, asked),
         )
         return Permissions(nodes, queues, workloads, pods, reservations)
+
+    async def _may_all(self, rights: Iterable[Right]) -> bool:
+        return all(await asyncio.gather(*(self.may(self.subject, right, "") for right in rights)))
 
     async def _namespaces(self, right: Right, namespaces: Sequence[str]) -> frozenset[str] | None:
         if await self.may(self.subject, right, ""):

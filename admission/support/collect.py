@@ -16,38 +16,24 @@ from admission.support.redaction import redacted, text
 from api.errors import NotFound, StowageError
 from api.kube.client import Kube, name_kind
 from api.kube.resources import (
-    ADMISSION_CHECKS,
-    ADVANCE_RESERVATIONS,
-    CLUSTER_QUEUES,
-    COHORTS,
+    ALL,
     CONFIG_MAPS,
     CRDS,
     DEPLOYMENTS,
-    ELASTIC_QUOTAS,
     EVENTS,
-    JOB_KINDS,
     LEASES,
-    LOCAL_QUEUES,
     MUTATING_WEBHOOKS,
     NODES,
-    POD_GROUPS,
     PODS,
-    RESOURCE_FLAVORS,
     SERVICES,
-    SIGS_ELASTIC_QUOTAS,
-    SIGS_POD_GROUPS,
-    TOPOLOGIES,
     VALIDATING_WEBHOOKS,
-    WORKLOAD_PRIORITY_CLASSES,
-    WORKLOADS,
     Resource,
 )
 
+_GROUPS: Final = ("stowage.dev", "kueue.x-k8s.io", "scheduling.x-k8s.io", "scheduling.sigs.k8s.io")
 EVERYWHERE: Final = (
-    ADVANCE_RESERVATIONS,
-    *(CLUSTER_QUEUES, LOCAL_QUEUES, COHORTS, RESOURCE_FLAVORS, TOPOLOGIES, ADMISSION_CHECKS, WORKLOAD_PRIORITY_CLASSES),
-    *(WORKLOADS, JOB_KINDS, ELASTIC_QUOTAS, SIGS_ELASTIC_QUOTAS, POD_GROUPS, SIGS_POD_GROUPS, NODES),
-    *(CRDS, MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS),
+    *(kind for kind in ALL if kind.group in _GROUPS),
+    *(NODES, CRDS, MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS),
 )
 """Kinds of which all objects are in the bundle."""
 OURS: Final = (DEPLOYMENTS, PODS, LEASES, EVENTS, CONFIG_MAPS, SERVICES)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 from admission.controllers.watch.kinds import Kinds
 from admission.controllers.watch.local_copies import Copy
@@ -38,6 +38,8 @@ class TreesChanged:
 class ViewFeature(View):
     """The hooks of one feature. Its handlers run before those of all others."""
 
+    holding: ClassVar[Resource | None] = None
+    """The kind whose objects hold nodes."""
     topologies: Mapping[str, Topology] = {}
     """Topologies that no Topology object describes, by the name that flavors use."""
 

@@ -16,6 +16,7 @@ from admission.engine.cycle.outcomes import Outcomes, Refusal
 from admission.engine.cycle.reservations import Reservations
 from admission.engine.decision import Decision
 from admission.engine.flavors.assign import FlavorAssignment, Preemptions
+from admission.engine.ledger.holds import HoldTerms
 from admission.engine.ledger.ledger import Ledger
 from admission.engine.model import ClusterQueue, Workload
 from admission.engine.queue.queues import PendingQueues
@@ -84,6 +85,8 @@ class Feature:
     """Annotations of jobs and pods that the feature reads from `Workload.annotation`."""
     reasons: ClassVar[Iterable[ReasonCode]] = ()
     """Its own reasons why a workload waits."""
+    holds: ClassVar[HoldTerms | None] = None
+    """What it holds beside the ledger's kinds of holds (docs/reference/holds.md)."""
 
     def __init__(self, context: CycleContext) -> None:
         self.ledger, self.queues = context.ledger, context.queues

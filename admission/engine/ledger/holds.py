@@ -13,12 +13,22 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from enum import Enum
-from typing import Final, Protocol, Self
+from typing import Final, NamedTuple, Protocol, Self
 
 from admission.engine.journal import Journal
 from admission.engine.model import Admission, FlavorResource, Workload
 from admission.engine.quota.tree import QuotaTree
 from admission.engine.topology.allocation.capacity import Capacity
+
+
+class HoldTerms(NamedTuple):
+    """What a feature holds beside the kinds that the ledger counts as admissions; the fields are as in HoldKind."""
+
+    label: str
+    holds: str
+    made_by: str
+    ends: str
+    drawn_by: str
 
 
 class HoldKind(Enum):
@@ -57,13 +67,6 @@ class HoldKind(Enum):
         "each cycle that finds one missing",
         "the rule of the flavor changes, or a host leaves its domain",
         "any workload with pods nearby that lost their host, if its own spare hosts have no room",
-    )
-    ADVANCE_RESERVATION = (
-        "advance reservation",
-        "nodes with given labels; from its start also their quota, if it names a ClusterQueue",
-        "an administrator, with an AdvanceReservation",
-        "its end comes, or it is deleted",
-        "workloads of its namespaces that name it; others until its start, if they end by then",
     )
     CAPACITY_RESERVATION = (
         "",
@@ -189,7 +192,7 @@ class Holds:
 
     `keeper` is set by the feature that holds capacity beside pods. `askers` has the workloads that ask for some, with the
     generation of their flavors in which there was too little; 0 for none. `of_flavor` is what the feature remembers of what is
-    held of each flavor. `admissions`, `charge` and `release` are the ledger's. Advance reservations are counted by
+    held of each flavor. `admissions`, `charge` and `release` are the ledger's. Holds of nodes are counted by
     quota/reserved.py, host by host.
     """
 

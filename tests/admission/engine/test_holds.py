@@ -10,9 +10,6 @@ from admission.engine.model import Admission, Flavor, PodSetAdmission
 from tests.admission.engine.builders import CPU, Cluster, admitted, queue, workload
 from tests.admission.engine.dump import dump
 
-COUNTED = [kind for kind in HoldKind if kind is not HoldKind.ADVANCE_RESERVATION]
-"""Advance reservations are charged host by host (quota/reserved.py)."""
-
 
 def cluster() -> Cluster:
     return Cluster(Flavor("any"), queue(any=10))
@@ -26,7 +23,7 @@ def hold(kind: HoldKind, cpus: int = 4, *, owner: str = "held", part: str = "") 
     return Hold.of(kind, workload(owner, cpus=cpus), takes(cpus), part)
 
 
-@pytest.mark.parametrize("kind", COUNTED)
+@pytest.mark.parametrize("kind", HoldKind)
 def test_others_get_what_is_left(kind: HoldKind) -> None:
     here = cluster()
     here.ledger.holds.put(hold(kind))
@@ -34,7 +31,7 @@ def test_others_get_what_is_left(kind: HoldKind) -> None:
     assert admitted(here.cycle()) == ["small"]
 
 
-@pytest.mark.parametrize("kind", COUNTED)
+@pytest.mark.parametrize("kind", HoldKind)
 def test_nothing_is_left_at_the_end(kind: HoldKind) -> None:
     ledger = cluster().ledger
     before = dump(ledger)
@@ -49,7 +46,7 @@ def test_nothing_is_left_at_the_end(kind: HoldKind) -> None:
     assert dump(ledger) == before
 
 
-@pytest.mark.parametrize("kind", COUNTED)
+@pytest.mark.parametrize("kind", HoldKind)
 def test_a_trial_reverts_a_hold_and_its_end(kind: HoldKind) -> None:
     ledger = cluster().ledger
     with ledger.trial():

@@ -57,6 +57,7 @@ def _time(field: str, text: str) -> float:
 class AdvanceReservationView(ViewFeature):
     """The AdvanceReservations, where their CRD is installed."""
 
+    holding = ADVANCE_RESERVATIONS
     reservations = Watched(
         ADVANCE_RESERVATIONS, item(AdvanceReservation), informer=OptionalInformer, check=advance_reservation
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from admission.engine.cycle.feature import Feature, Turn
 from admission.engine.cycle.held_capacity import draws_on
+from admission.engine.ledger.holds import HoldTerms
 from admission.engine.model import Workload
 
 
@@ -12,6 +13,13 @@ class AdvanceReservations(Feature):
     """Lifts the charge of the head's reservation."""
 
     field = "reservation"
+    holds = HoldTerms(
+        "advance reservation",
+        "nodes with given labels; from its start also their quota, if it names a ClusterQueue",
+        "an administrator, with an AdvanceReservation",
+        "its end comes, or it is deleted",
+        "workloads of its namespaces that name it; others until its start, if they end by then",
+    )
 
     def turn(self, workload: Workload) -> Turn | None:
         """Returns that the reservation charges nothing."""
