@@ -153,7 +153,7 @@ def test_never_too_many_and_none_twice(value: list[tuple[dict[str, Any], int, st
 
 
 def test_a_pod_that_replaces_one_at_once_waits_until_that_one_has_ended() -> None:
-    running = {"gated": False, "phase": "Running", "node": "n"}
+    running: dict[str, Any] = {"gated": False, "phase": "Running", "node": "n"}
     lost, other = wire("p0", group="g", total=2, deleted=True, **running), wire("p1", group="g", total=2, **running)
     again, more = (wire(f"p{i}", group="g", total=2, created=i) for i in (50, 51))
     members = sort_out([read(pod) for pod in (lost, other, again, more)], {read(other).role: 2})
