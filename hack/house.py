@@ -218,9 +218,9 @@ class Feature:
     aim: str = ""
 
 
-_MOVES: Final = r"[./]moves\b|\b[Mm]overs?\b|\bMOV(?:E|ES|ING|ABLE)\w*|\bMove\w*\b"
-_MOVES_OWN: Final = r"/(?:convert_)?moves(?:/|\.py)|/defrag|features/__init__"
-"""Its packages on each side, `stowage defrag`, and the modules that read its annotations."""
+_MOVES: Final = r"[./]moves\b|\bimport (?:\w+, )*moves\b|\b[Mm]overs?\b|\bMOV(?:E|ES|ING|ABLE)\w*|\bMove\w*\b"
+_MOVES_OWN: Final = r"/(?:convert_)?moves(?:/|\.py)|/moving\.py|/defrag|features/__init__"
+"""Its packages on each side, `stowage defrag`, and the modules of its annotations, its condition and its metrics."""
 _ELASTIC: Final = r"(?i)(?<!api\.)elastic(?!.?quota|.?block|_(?:group|sigs|version))"
 """Neither elastic quotas nor AWS' volumes. A line of a package's plate goes with the module that it names."""
 FEATURES: Final = (

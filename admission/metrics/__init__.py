@@ -1,6 +1,7 @@
 """Metrics of the controller, the webhook and the dashboard, by subject; a process imports those that it sets.
 
-controller    cycles, decisions, writes, moves
+controller    cycles, decisions, writes
+moves         moves of running workloads, and their plans
 forecasts     forecasts of starts
 lives         a Workload's life: counts and durations of its stages
 queues        gauges of ClusterQueues, LocalQueues and Cohorts

@@ -16,26 +16,6 @@ DECISION_SECONDS = Histogram(
 CYCLE_CPU = Counter("stowage_cycle_cpu_seconds", "CPU seconds spent in admission cycles.")
 DECISIONS = Counter("stowage_decisions", "Decisions of cycles on workloads, by kind.", ("kind",))
 UNDECIDED = Counter("stowage_undecided", "Workloads that a cycle failed to decide on because of an internal error.")
-MOVES = owned(
-    Counter,
-    "stowage_moves",
-    "Running workloads that were given another place so that others fit, by ClusterQueue and outcome of the write.",
-    ("cluster_queue", "outcome"),
-)
-MOVE_LOSS = owned(
-    Counter,
-    "stowage_move_lost_device_seconds",
-    "Device-seconds of work that workloads lost because they were given another place, by ClusterQueue.",
-    ("cluster_queue",),
-)
-MOVE_PLANS = Counter(
-    "stowage_move_plans",
-    "Plans of moves, by result: Started, Done, Changed (the cluster changed first), or why there was none.",
-    ("result",),
-)
-MOVE_PLAN_SECONDS = Histogram(
-    "stowage_move_plan_seconds", "Seconds of computation of one plan of moves.", buckets=(0.01, 0.05, 0.1, 0.5, 1, 5)
-)
 REPEATED_PREEMPTIONS = owned(
     Counter,
     "stowage_repeated_preemptions",

@@ -345,8 +345,7 @@ class _Simulation:
         return replace(workload, reserved=self.world.now, admitted=self.world.now)
 
     def _relocated_now(self, workload: Workload) -> Workload:
-        terms = replace(workload.restart, moved=self.world.now, moves=workload.restart.moves + 1)
-        return replace(workload, restart=terms)
+        return replace(workload, restart=workload.restart.relocated(self.world.now))
 
     def _saved_at(self, workload: Workload, saved: int) -> Workload:
         return replace(workload, restart=replace(workload.restart, checkpoint=self._begun + saved / 1000))

@@ -20,7 +20,7 @@ from admission.controllers.moves.budgets import MoveBudgets
 from admission.controllers.moves.executor import MoveExecutor
 from admission.controllers.moves.places import HeldPlaces
 from admission.controllers.moves.take_over import TakeOver
-from admission.controllers.state import conditions
+from admission.controllers.state import moving
 from admission.controllers.watch.cluster_view import Views
 from admission.engine.features.moves.commit import commit
 from admission.engine.features.moves.plan import PlanOptions, plan
@@ -61,7 +61,7 @@ class Interrupted:
             self._interrupt(f"ns/gang-{number}")
         for made in self.plans:
             assert self.ledger.holds.drop(hold_key(HoldKind.PLACE, made.workload))  # a hold ends with its process
-        self.objects |= {f"ns/other-{n}": _moved("q", f"other-{n}", "", moving=False) for n in range(self.others)}
+        self.objects |= {f"ns/other-{n}": _moved("q", f"other-{n}", "", going=False) for n in range(self.others)}
         view = cast("Views", SimpleNamespace(workloads=SimpleNamespace(objects=self.objects)))
         places = HeldPlaces(view, self.ledger, self.queues)
         self.evicts = list[str]()
@@ -82,7 +82,7 @@ class Interrupted:
             mover = self.ledger.workload(move.workload)
             assert mover is not None
             self.ledger.apply(replace(mover, admission=move.after, restart=replace(mover.restart, moving=True)))
-            self.objects[move.workload] = _moved("q", move.workload[3:], key, moving=True)
+            self.objects[move.workload] = _moved("q", move.workload[3:], key, going=True)
 
     async def resume(self) -> list[MovePlan]:
         """Takes over; returns the plans whose evictions are still to be begun."""
@@ -117,11 +117,11 @@ def _mixed(ledger: Ledger) -> None:
         ledger.apply(replace(changed, admission=ledger.admission(key)))
 
 
-def _moved(queue: str, name: str, key: str, *, moving: bool) -> Workload:
+def _moved(queue: str, name: str, key: str, *, going: bool) -> Workload:
     """A Workload on its way to another place for the gang of that key, or one that has arrived."""
     status = WorkloadStatus(admission=Admission(cluster_queue=queue))
-    status = conditions.moving(status, moving_message(purpose_of(key)), NOW - 60.0)
-    status = status if moving else conditions.moved(status, NOW - 60.0)
+    status = moving.begun(status, moving_message(purpose_of(key)), NOW - 60.0)
+    status = status if going else moving.ended(status, NOW - 60.0)
     return Workload(metadata=ObjectMeta(name=name, namespace="ns", annotations={MOVABLE: "true"}), status=status)
 
 

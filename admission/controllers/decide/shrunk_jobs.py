@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Container, Iterator
 
+from admission.controllers.state.conditions import is_running
+from admission.controllers.state.moving import is_moving
 from admission.controllers.watch.cluster_view import Views
 from admission.controllers.watch.projection import ProjectedPod
 from admission.controllers.watch.slices import first_key, is_slice, replaced_key
@@ -17,8 +19,6 @@ from admission.engine.ledger.ledger import Ledger
 from api import assignment
 from api.errors import InvalidObject
 from api.kube.informers.store import Change, ChangeType
-from api.meta import is_true
-from api.names import ADMITTED, EVICTED, FINISHED, MOVING
 from api.topology_assignment import TopologyAssignment
 from api.workloads import Workload
 
@@ -96,14 +96,12 @@ class ShrunkJobs:
 
 
 def _is_running(workload: Workload) -> bool:
-    states = workload.status.conditions
+    status = workload.status
     return (
         is_slice(workload)
-        and workload.status.admission is not None
-        and is_true(states, ADMITTED)
-        and not is_true(states, EVICTED)
-        and not is_true(states, FINISHED)
-        and not is_true(states, MOVING)  # its pods are at the old place
+        and status.admission is not None
+        and is_running(status)
+        and not is_moving(status)  # its pods are at the old place
     )
 
 

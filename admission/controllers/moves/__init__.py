@@ -10,6 +10,7 @@ move_log          the moves of the last 24 hours
 places            the places that are held for waiting workloads, and when each hold ends
 take_over         resumes the plans of the previous leader
 unfinished        finds these plans in the statuses
+first_series      series that begin at 0
 
 A move is safe however it is interrupted. The new place is charged in the ledger before anything is written, and beside the old
 one: the mover's pods count where they are until they have ended. One write gives the Workload its new assignment and the

@@ -17,9 +17,9 @@ from typing import Final
 from admission.controllers.decide.scheduler import Scheduler
 from admission.controllers.decide.scheduler_context import SchedulerContext
 from admission.controllers.moves.budgets import MoveBudgets
+from admission.controllers.moves.first_series import CHANGED, STARTED
 from admission.controllers.moves.places import HeldPlaces
 from admission.controllers.moves.unfinished import NONE_UNFINISHED, Unfinished
-from admission.controllers.report.first_series import CHANGED, STARTED
 from admission.controllers.watch.cluster_view import Views
 from admission.controllers.write.admission_writer import AdmissionWriter
 from admission.controllers.write.outcome import Outcome
@@ -29,7 +29,8 @@ from admission.engine.features.moves.commit import commit, unevictable
 from admission.engine.features.moves.plans import MovePlan
 from admission.engine.features.moves.wording import NAMED, moving_message
 from admission.engine.listed import listed
-from admission.metrics import controller as metrics
+from admission.metrics import moves as metrics
+from api.annotations.moves import KEYS_OF_CLASSES
 from api.errors import NotLeader, StowageError
 from api.kube.client import Kube
 from api.kube.events import EventRecorder, ref_to
@@ -79,10 +80,10 @@ class MoveExecutor:
         keys = [move.workload for move in plan.moves]
         seen = {each: workload for each in keys if (workload := self._views.workloads.objects.get(each)) is not None}
         if (why := self._refusal(plan, seen, beside.leaving)) is not None:
-            metrics.MOVE_PLANS.labels(CHANGED).inc()
+            metrics.PLANS.labels(CHANGED).inc()
             log.info("the plan of moves no longer holds", extra={"workload": key, "why": why})
             return why
-        metrics.MOVE_PLANS.labels(STARTED).inc()
+        metrics.PLANS.labels(STARTED).inc()
         for move in plan.moves:
             self.budgets.made.add(move.before.cluster_queue, now)
         if key:
@@ -128,7 +129,7 @@ class MoveExecutor:
         stays: list[str] = []
         for number, move in enumerate(plan.moves):
             try:
-                outcome = await self._writer.relocate(move, seen[move.workload], message)
+                outcome = await self._writer.relocate(move.after, seen[move.workload], message, KEYS_OF_CLASSES)
             except NotLeader:
                 return [each.workload for each in plan.moves[number:]]
             except StowageError as error:
@@ -136,7 +137,7 @@ class MoveExecutor:
                 outcome = Outcome.CHANGED
             metrics.MOVES.labels(move.before.cluster_queue, outcome).inc()
             if outcome == Outcome.WRITTEN:
-                metrics.MOVE_LOSS.labels(move.before.cluster_queue).inc(move.cost)
+                metrics.LOSS.labels(move.before.cluster_queue).inc(move.cost)
             if outcome == Outcome.CHANGED:
                 stays = [each.workload for each in plan.moves[number:]]
                 log.info("the moves have stopped", extra={"workload": plan.workload, "changed": move.workload})

@@ -25,13 +25,13 @@ from typing import Final
 
 from admission.controllers.decide.scheduler import Scheduler
 from admission.controllers.decide.scheduler_context import SchedulerContext
+from admission.controllers.moves import first_series
 from admission.controllers.moves.executor import MoveExecutor
+from admission.controllers.moves.first_series import DONE
 from admission.controllers.moves.movable import MovableIndex
 from admission.controllers.moves.planning import computed
 from admission.controllers.moves.take_over import TakeOver
 from admission.controllers.moves.topology_moves import TopologyMoves
-from admission.controllers.report import first_series
-from admission.controllers.report.first_series import DONE
 from admission.controllers.watch.cluster_view import Views
 from admission.engine.cycle.solve import flavors_of
 from admission.engine.decision import Preempt, Wait
@@ -45,7 +45,7 @@ from admission.engine.flavors.assign import Mode
 from admission.engine.model import Workload as EngineWorkload
 from admission.engine.reasons import Reason
 from admission.engine.scheduler_state import SchedulerState
-from admission.metrics import controller as metrics
+from admission.metrics import moves as metrics
 from api.kube.client import Kube
 from api.kube.events import EventRecorder
 
@@ -72,6 +72,7 @@ class MoveController:
         now: Callable[[], float] = time.time,
     ) -> None:
         first_series.of_process()
+        views.cluster_queues.add_handler(first_series.of_queue)
         self._views, self._context = views, context
         self._latest_start, self._now = latest_start, now
         self._state, self._movability, self._freed = state, 0, 0
@@ -251,7 +252,7 @@ class MoveController:
     def _cycle_ended(self) -> None:
         if self._places:
             for _ in self._places.started():
-                metrics.MOVE_PLANS.labels(DONE).inc()
+                metrics.PLANS.labels(DONE).inc()
 
     def _end_overdue(self) -> None:
         for key in self._places.overdue(self._now()):

@@ -31,7 +31,7 @@ class MoveLog:
             await turns.give_way()
             terms, admission = terms_of_workload(workload), workload.status.admission
             if admission is not None and terms.moved is not None and moved_today(terms.moved, now):
-                entries.append((min(terms.moved, now), admission.cluster_queue, terms.moves))
+                entries.append((min(terms.moved, now), admission.cluster_queue, terms.times))
         self._moves = deque(sorted(entries))
 
     def add(self, queue: str, now: float) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from admission.controllers.state import conditions
+from admission.controllers.state.moving import is_moving
 from admission.controllers.watch.cluster_view import Views
 from admission.engine.ledger.holds import HoldKind, hold_key
 from admission.engine.ledger.ledger import Ledger
@@ -100,5 +100,5 @@ class HeldPlaces:
         One that was stopped, suspended or deleted by others meanwhile is there until its last pod has ended.
         """
         workload, allocations = self._views.workloads.objects.get(key), self._ledger.allocations
-        moves = workload is not None and conditions.is_moving(workload.status)
+        moves = workload is not None and is_moving(workload.status)
         return moves or any(pod not in allocations.slot_of for pod in allocations.pods_with_surplus(key))

@@ -8,7 +8,7 @@ from typing import Final
 
 from admission.controllers.report.turns import Turns
 from admission.engine.features.moves.plans import MovePlan, NoPlan
-from admission.metrics import controller as metrics
+from admission.metrics import moves as metrics
 
 log = logging.getLogger(__name__)
 
@@ -29,8 +29,8 @@ async def computed(compute: Callable[[Callable[[], None]], Found], about: dict[s
     except LookupError as missing:
         log.info("the plan starts again later", extra={**about, "missing": repr(missing)})
         return None, turns.spent
-    metrics.MOVE_PLAN_SECONDS.observe(turns.spent)
+    metrics.PLAN_SECONDS.observe(turns.spent)
     if isinstance(result, NoPlan):
-        metrics.MOVE_PLANS.labels(result.reason).inc()
+        metrics.PLANS.labels(result.reason).inc()
         log.info("no moves", extra={**about, "reason": result.reason, "why": result.message})
     return result, turns.spent

@@ -99,6 +99,8 @@ class ConditionRow:
     """Those who write False, or remove the condition."""
     lasts: Lasts = Lasts.UNTIL_CLEARED
     """How long the condition lasts."""
+    ended_by: tuple[str, ...] = ()
+    """The conditions of which each turns it off when it becomes true; its message stays."""
     next: Mapping[str, tuple[Writer, ...]] = field(default_factory=dict)
     """Where the condition stands for a state of the Workload: the states that may follow, and who leads there."""
 
@@ -144,15 +146,27 @@ CONDITIONS: Final = (
         MOVING,
         (_SCHEDULER,),
         (_JOBS, *_EVICTING),
+        ended_by=(QUOTA_RESERVED, EVICTED),
         next={ADMITTED: (_JOBS,), EVICTED: _EVICTING, WAITING: _STOPPING, FINISHED: _FINISHING},
     ),
-    ConditionRow(EVICTED, _EVICTING, (_SCHEDULER,), next={WAITING: _ENDING, FINISHED: _FINISHING}),
+    ConditionRow(
+        EVICTED,
+        _EVICTING,
+        (_SCHEDULER,),
+        ended_by=(QUOTA_RESERVED,),
+        next={WAITING: _ENDING, FINISHED: _FINISHING},
+    ),
     ConditionRow(FINISHED, _FINISHING, ()),
-    ConditionRow(PREEMPTED, (_SCHEDULER,), (_SCHEDULER,)),
+    ConditionRow(PREEMPTED, (_SCHEDULER,), (_SCHEDULER,), ended_by=(QUOTA_RESERVED,)),
     ConditionRow(REQUEUED, _ENDING, _ENDING),
     ConditionRow(PODS_READY, (_JOBS, _PODS), (_JOBS, _PODS)),
     ConditionRow(DEACTIVATION_TARGET, (_LIFECYCLE,), (_LIFECYCLE,)),
-    ConditionRow(BLOCKED_ON_PREEMPTION_GATES, (Writer.WAIT_REASONS,), (Writer.WAIT_REASONS, _SCHEDULER, _LIFECYCLE)),
+    ConditionRow(
+        BLOCKED_ON_PREEMPTION_GATES,
+        (Writer.WAIT_REASONS,),
+        (Writer.WAIT_REASONS, _SCHEDULER, _LIFECYCLE),
+        ended_by=(QUOTA_RESERVED, EVICTED),
+    ),
     ConditionRow(WAITING_FOR_REPLACEMENT_PODS, (_PODS,), (_PODS, _JOBS, _SETS)),
     ConditionRow(EXPLANATION, (Writer.EXPLANATIONS, Writer.WAIT_REASONS), _HOLDING, Lasts.WAIT),
     ConditionRow(EXPECTED_START, (Writer.FORECASTS,), (Writer.FORECASTS, *_HOLDING), Lasts.WAIT),
@@ -170,6 +184,10 @@ CONDITIONS: Final = (
 ROWS: Final = {row.type: row for row in CONDITIONS}
 OF_ONE_ADMISSION: Final = tuple(row.type for row in CONDITIONS if row.lasts is Lasts.ADMISSION)
 OF_ONE_WAIT: Final = tuple(row.type for row in CONDITIONS if row.lasts is Lasts.WAIT)
+ENDED_BY: Final = {
+    kind: tuple(row.type for row in CONDITIONS if kind in row.ended_by) for kind in (QUOTA_RESERVED, EVICTED)
+}
+"""What each of these turns off."""
 STATES: Final = {
     WAITING: {QUOTA_RESERVED: (_SCHEDULER,), ADMITTED: (_SCHEDULER,), FINISHED: _FINISHING},
     **{row.type: row.next for row in CONDITIONS if row.next},

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from admission.controllers.state.condition_table import OF_ONE_ADMISSION, OF_ONE_WAIT
+from admission.controllers.state.condition_table import ENDED_BY, OF_ONE_ADMISSION, OF_ONE_WAIT
 from admission.engine.reasons import Reason
 from api.assignment import placement_text
 from api.meta import Condition, find_condition, is_true, parse_time, rfc3339, set_condition
@@ -24,7 +24,6 @@ from api.names import (
     EXPLANATION,
     FINISHED,
     LEVELS_KEPT,
-    MOVING,
     NOT_CREATED,
     PLACEMENT,
     PREEMPTED,
@@ -35,7 +34,6 @@ from api.names import (
     AdmittedReason,
     CheckState,
     EvictedReason,
-    MovingReason,
     PreemptionGateReason,
     WorkloadStateReason,
 )
@@ -113,7 +111,7 @@ def reserved(
     new = status.model_copy(update={"admission": admission, "conditions": kept})
     if status.resource_requests:
         new = new.model_copy(update={"resource_requests": ()})
-    for kind in (EVICTED, PREEMPTED, BLOCKED_ON_PREEMPTION_GATES, MOVING):
+    for kind in ENDED_BY[QUOTA_RESERVED]:
         new = _off(new, kind, QUOTA_RESERVED, now, generation)
     message = "; ".join(filter(None, (f"Quota reserved in ClusterQueue {admission.cluster_queue}", note)))
     return with_condition(new, QUOTA_RESERVED, True, QUOTA_RESERVED, message, now, generation)
@@ -191,26 +189,6 @@ def _with_problem(
     if old is not None and (old.status, old.message) == (str(value), text[:MESSAGE_LIMIT]):
         return status
     return with_condition(status, kind, value, reasons[over], text, now, generation)
-
-
-def moving(status: WorkloadStatus, message: str, now: float, generation: int = 0) -> WorkloadStatus:
-    """Sets Moving=True, together with the new places: the job stops, and starts anew there. Counts the move."""
-    new = with_condition(
-        without(status, UNSCHEDULABLE), MOVING, True, MovingReason.PLACE_HELD, message, now, generation
-    )
-    return new.model_copy(update={"scheduling_stats": _counted(status, MovingReason.MOVED, "")})
-
-
-def moved(status: WorkloadStatus, now: float, generation: int = 0) -> WorkloadStatus:
-    """Sets Moving=False: the job has left its old place."""
-    moving = find_condition(status.conditions, MOVING)
-    message = "" if moving is None else f"Previously: {moving.message}"
-    return with_condition(status, MOVING, False, MovingReason.MOVED, message, now, generation)
-
-
-def is_moving(status: WorkloadStatus) -> bool:
-    """Reports whether the admitted job has to stop, to start anew at the place that its status names."""
-    return is_running(status) and is_true(status.conditions, MOVING)
 
 
 def preemption_gated(status: WorkloadStatus, message: str, now: float, generation: int = 0) -> WorkloadStatus:
@@ -299,8 +277,9 @@ def evicted(
     gates, clusters) is reset.
     """
     new = with_condition(status, EVICTED, True, eviction_reason(reason, cause), message, now, generation)
-    new = _off(gates_opened(new, EVICTED, now, generation), MOVING, EVICTED, now, generation)
-    update: dict[str, object] = {"scheduling_stats": _counted(status, reason, cause)}
+    for kind in ENDED_BY[EVICTED]:
+        new = _off(new, kind, EVICTED, now, generation)
+    update: dict[str, object] = {"scheduling_stats": counted(status, reason, cause)}
     if status.unhealthy_nodes:
         update["unhealthy_nodes"] = ()
     if status.nominated_cluster_names:
@@ -350,7 +329,8 @@ def _reset(check: AdmissionCheckState, now: float) -> AdmissionCheckState:
     )
 
 
-def _counted(status: WorkloadStatus, reason: str, cause: str) -> SchedulingStats:
+def counted(status: WorkloadStatus, reason: str, cause: str) -> SchedulingStats:
+    """Returns the counts of the status with one more for this reason and cause."""
     counts = {(c.reason, c.underlying_cause): c for c in (status.scheduling_stats or SchedulingStats()).evictions}
     old = counts.get((reason, cause)) or EvictionCount(reason=reason, underlying_cause=cause, count=0)
     counts[reason, cause] = old.model_copy(update={"count": old.count + 1})

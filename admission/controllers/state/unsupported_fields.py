@@ -1,6 +1,6 @@
 """Lists what users have set and what has no effect; a condition names it, so none of it is ignored silently. Pure.
 
-These are fields that are not supported yet, and annotations about moves whose value cannot be read: they keep no workload
+These are fields that are not supported yet, and annotations of features whose value cannot be read: they keep no workload
 waiting. Each function returns the paths, for an unreadable value with the value and what is allowed.
 The change that implements a field removes it here.
 """
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from api.annotations import moves
+from api.annotations import of_features
 from api.meta import Condition, find_condition, rfc3339, set_condition
 from api.names import DEFAULT_QUEUE, FIELDS_HONOURED, MANAGED_NAMESPACE, PREEMPTION_CONFIG, FieldsHonouredReason
 from api.queues import USAGE_BASED, ClusterQueue, LocalQueue
@@ -29,16 +29,16 @@ def of_cluster_queue(queue: ClusterQueue, *, by_usage: bool = False) -> list[str
         fields.append(
             f"the annotation {PREEMPTION_CONFIG} (spec.preemption decides, also where only the place is missing)"
         )
-    return fields + _unreadable(moves.of_queue(queue.metadata.annotations))
+    return fields + _unreadable(of_features.faults_of_cluster_queue(queue.metadata.annotations))
 
 
 def of_workload(workload: Workload) -> list[str]:
-    """Returns the annotations about moves that cannot be read."""
-    return _unreadable(moves.of_workload(workload.metadata.annotations))
+    """Returns the annotations of features that cannot be read."""
+    return _unreadable(of_features.faults_of_job(workload.metadata.annotations))
 
 
-def _unreadable(annotations: moves.MoveAnnotations) -> list[str]:
-    return [f"{fault.field} ({fault.given!r:.64}: {fault.allowed})" for fault in annotations.faults]
+def _unreadable(faults: of_features.Faults) -> list[str]:
+    return [f"{fault.field} ({fault.given!r:.64}: {fault.allowed})" for fault in faults]
 
 
 def of_local_queue(queue: LocalQueue, *, by_usage: bool = False, opted_in: bool = True) -> list[str]:
@@ -53,7 +53,7 @@ def of_local_queue(queue: LocalQueue, *, by_usage: bool = False, opted_in: bool 
             f'the name "{DEFAULT_QUEUE}" (jobs without a queue name get this queue only in a namespace with the label '
             f"{MANAGED_NAMESPACE}=true)"
         )
-    return fields + _unreadable(moves.of_class(queue.metadata.annotations))
+    return fields + _unreadable(of_features.faults_of_class(queue.metadata.annotations))
 
 
 def noted(

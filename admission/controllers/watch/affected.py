@@ -10,7 +10,7 @@ from admission.controllers.watch.cluster_view import BY_CLUSTER_QUEUE, BY_QUEUE,
 from admission.controllers.watch.resources import LimitRange
 from admission.controllers.watch.rounds import Rounds
 from admission.controllers.watch.runtime_classes import RuntimeClass, named
-from api.annotations.moves import KEYS_OF_CLASSES
+from api.annotations.of_features import KEYS_OF_CLASSES
 from api.kube.informers.store import Change, ChangeType
 from api.meta import is_true
 from api.names import FINISHED, QUOTA_RESERVED
@@ -79,7 +79,7 @@ class AffectedWorkloads:
 
 
 def _terms_changed(change: Change[LocalQueue] | Change[WorkloadPriorityClass]) -> bool:
-    """Reports whether the annotations about moves differ from before."""
+    """Reports whether the annotations that complete those of Workloads differ from before."""
     new = {} if change.type is _DELETED else change.object.metadata.annotations
     old = {} if change.old is None else change.old.metadata.annotations
     return any(old.get(key) != new.get(key) for key in KEYS_OF_CLASSES)

@@ -8,18 +8,18 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
-from admission.controllers.state import conditions
+from admission.controllers.state import conditions, moving
 from admission.controllers.state.checks import checks_for, own_checks
 from admission.controllers.state.condition_table import Writer
 from admission.controllers.watch.cluster_view import Views
 from admission.controllers.write.ignored_constraints import ignored_constraints
 from admission.controllers.write.outcome import Outcome
 from admission.controllers.write.status import patch_status, read_again
+from admission.engine import model
 from admission.engine.convert import convert_admissions
 from admission.engine.decision import Admit
-from admission.engine.features.moves.plans import Move
 from admission.metrics import lives
 from api import backfill
 from api.errors import Conflict, NotFound, ServerError, Unreachable
@@ -27,7 +27,7 @@ from api.kube.client import Kube
 from api.kube.events import EventRecorder, ref_to
 from api.kube.resources import WORKLOADS
 from api.meta import find_condition, is_true, parse_time
-from api.names import ADMITTED, EVICTED, FINISHED, MINIMUM_RUN_TIME, MOVABLE, MOVE_COST, QUOTA_RESERVED
+from api.names import ADMITTED, EVICTED, FINISHED, QUOTA_RESERVED
 from api.process import tracing
 from api.workloads import Admission, Workload, WorkloadStatus
 
@@ -95,27 +95,36 @@ class AdmissionWriter:
         self._recorder.record(ref_to(WORKLOADS, answer), "Normal", reason, text)
         return Outcome.WRITTEN
 
-    async def relocate(self, step: Move, seen: Workload, message: str) -> Outcome:
-        """Writes the new place of a running workload, as it was `seen`; its job stops. Returns WRITTEN, LEFT or CHANGED."""
-        workload: Workload | None = self._views.workloads.objects.get(step.workload)
-        decision = Admit(step.workload, step.after)
+    async def relocate(
+        self, place: model.Admission, seen: Workload, message: str, terms: Collection[str] = ()
+    ) -> Outcome:
+        """Writes the new place of a running workload, as it was `seen`; its job stops. Returns WRITTEN, LEFT or CHANGED.
+
+        `terms` are the annotations under which it agreed to that.
+        """
+        workload: Workload | None = self._views.workloads.objects.get(seen.key)
+        decision = Admit(seen.key, place)
         while True:
             if workload is None or workload.metadata.uid != seen.metadata.uid or not _runs(workload):
                 return Outcome.LEFT
-            if conditions.is_moving(workload.status):
+            if moving.is_moving(workload.status):
                 return Outcome.WRITTEN  # the interrupted write had succeeded
             admission = workload.status.admission
-            if admission is None or admission != seen.status.admission or _terms(workload) != _terms(seen):
+            if (
+                admission is None
+                or admission != seen.status.admission
+                or _values(workload, terms) != _values(seen, terms)
+            ):
                 return Outcome.CHANGED
             now, generation = self._now(), workload.metadata.generation
             status = conditions.placed(_moved(workload.status, admission, decision)[0], now, generation)
-            status = conditions.moving(status, message, now, generation)
+            status = moving.begun(status, message, now, generation)
             try:
                 answer = await self._patch(workload, status)
             except NotFound:
                 return Outcome.LEFT
             except (Conflict, Unreachable, ServerError) as why:
-                log.info("move to be written again: %s", why, extra={"workload": step.workload})
+                log.info("move to be written again: %s", why, extra={"workload": seen.key})
                 workload = await read_again(self._kube, self._views, workload)
                 continue
             self._views.workloads.observe(answer)
@@ -192,9 +201,9 @@ def _moved(status: WorkloadStatus, admission: Admission, decision: Admit) -> tup
     return status.model_copy(update={"admission": repaired, "unhealthy_nodes": left}), failed
 
 
-def _terms(workload: Workload) -> tuple[str | None, ...]:
-    """Returns the annotations under which the workload agreed to be moved."""
-    return tuple(workload.metadata.annotations.get(key) for key in (MOVABLE, MOVE_COST, MINIMUM_RUN_TIME))
+def _values(workload: Workload, keys: Collection[str]) -> list[str | None]:
+    """Returns the values of these annotations."""
+    return [workload.metadata.annotations.get(key) for key in keys]
 
 
 def _may_reserve(workload: Workload) -> bool:

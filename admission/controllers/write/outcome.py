@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Final
 
 
 class Outcome(StrEnum):
@@ -22,15 +21,11 @@ class Outcome(StrEnum):
     FENCED = "fenced"
     """This replica no longer leads."""
     LEFT = "left"
-    """Of a move: the workload has left its place by itself."""
+    """Of a new place: the workload has left its place by itself."""
     CHANGED = "changed"
-    """Of a move: the workload changed so that it stays."""
+    """Of a new place: the workload changed so that it stays."""
 
     @property
     def is_final(self) -> bool:
         """Whether the decision is over: nothing has to be decided again."""
         return self in (Outcome.WRITTEN, Outcome.UNCHANGED, Outcome.OBSOLETE, Outcome.FENCED)
-
-
-MOVE_OUTCOMES: Final = (Outcome.WRITTEN, Outcome.LEFT, Outcome.CHANGED)
-"""Those that a move has."""

@@ -47,7 +47,7 @@ def _with_history(terms: model.RestartTerms, status: WorkloadStatus) -> model.Re
     counts = status.scheduling_stats.evictions if status.scheduling_stats else ()
     times = sum(one.count for one in counts if one.reason == MovingReason.MOVED)
     moved = parse_time(moving.last_transition_time)
-    return replace(terms, moved=moved, moves=max(1, times), moving=moving.status == "True")
+    return replace(terms, moved=moved, times=max(1, times), moving=moving.status == "True")
 
 
 def terms_of_queue(annotations: Mapping[str, str]) -> tuple[model.RestartTerms, int | None]:

@@ -19,7 +19,7 @@ class RestartTerms:
     """When the job last saved its work (epoch seconds); None for never."""
     moved: float | None = None
     """When it was last sent to another place (epoch seconds); None for never."""
-    moves: int = 0
+    times: int = 0
     """How often it was sent to another place."""
     moving: bool = False
     """It is on its way to another place."""
@@ -32,6 +32,10 @@ class RestartTerms:
             cost=general.cost if self.cost is None else self.cost,
             minimum_run=general.minimum_run if self.minimum_run is None else self.minimum_run,
         )
+
+    def relocated(self, at: float) -> RestartTerms:
+        """Returns the terms of the workload that was sent to another place at that time (epoch seconds)."""
+        return replace(self, moved=at, times=self.times + 1)
 
 
 NO_TERMS = RestartTerms()

@@ -14,7 +14,7 @@ from admission.webhook.review_request import CREATE, Request
 from admission.webhook.rules.fields import Errors, FieldPath, duplicate, forbidden, invalid, not_supported, unchanged
 from admission.webhook.rules.formats import label_name, label_selector, not_negative, subdomain
 from admission.webhook.rules.lookups import Lookups
-from admission.webhook.rules.placement_annotations import booleans, moves_of_queue, profile
+from admission.webhook.rules.placement_annotations import booleans, features_of_queue, profile
 from admission.webhook.rules.review_rules import ReviewRules
 from api.errors import InvalidQuantity
 from api.names import BACKFILL, BACKFILL_LEARNED
@@ -72,7 +72,7 @@ def _cluster_queue(queue: Wire, rules: ReviewRules) -> Errors:
     meta, annotations = FieldPath("metadata"), (queue.get("metadata") or {}).get("annotations") or {}
     errors += profile(meta, annotations)
     errors += booleans(meta, annotations, (BACKFILL, BACKFILL_LEARNED))
-    errors += moves_of_queue(meta, annotations)
+    errors += features_of_queue(meta, annotations)
     return [*errors, *_concurrent(spec)] if rules.gates.concurrent_admission else errors
 
 

@@ -143,7 +143,7 @@ def _topology(job: Job, templates: Sequence[Template], rules: ReviewRules, level
         *placement_annotations.refinements(_METADATA, annotations),
     ]
     errors += placement_annotations.profile(_METADATA, annotations)
-    errors += placement_annotations.moves_of_job(_METADATA, annotations)
+    errors += placement_annotations.features_of_job(_METADATA, annotations)
     for template in templates:
         errors += placement_annotations.refinements(template.metadata, template.annotations)
         errors += topology.first_forms(template.metadata, template.annotations, levels)

@@ -1,4 +1,4 @@
-"""Validates Stowage's own annotations: placement constraints, refinements, placement profile, moves; booleans.
+"""Validates Stowage's own annotations: placement constraints, refinements, placement profile, those of features; booleans.
 
 Constraints and refinements may be set on a job (for each of its pod sets) or on a pod template, which takes precedence.
 api/annotations/constraints.py and api/annotations/requests.py parse them; this module checks combinations: a placement group
@@ -15,7 +15,7 @@ from typing import Final
 from admission.webhook.rules.fields import Errors, FieldError, FieldPath, forbidden, invalid, not_supported
 from admission.webhook.rules.template import Annotations, Template
 from api import names
-from api.annotations import constraints, moves
+from api.annotations import constraints, of_features
 from api.annotations.constraints import InvalidConstraint
 from api.annotations.requests import REFINEMENTS, Refinement, asks_for_topology, effective_annotations
 from api.errors import InvalidObject
@@ -118,14 +118,14 @@ def profile(metadata: FieldPath, annotations: Mapping[str, str]) -> Errors:
     return [not_supported(_key(metadata, names.PLACEMENT_PROFILE), text, names.PROFILES)]
 
 
-def moves_of_job(metadata: FieldPath, annotations: Mapping[str, str]) -> Errors:
-    """Returns the errors of a job's annotations about moves."""
-    return [_fault(metadata, fault) for fault in moves.of_workload(annotations).faults]
+def features_of_job(metadata: FieldPath, annotations: Mapping[str, str]) -> Errors:
+    """Returns the errors of a job's annotations that features declare."""
+    return [_fault(metadata, fault) for fault in of_features.faults_of_job(annotations)]
 
 
-def moves_of_queue(metadata: FieldPath, annotations: Mapping[str, str]) -> Errors:
-    """Returns the errors of a ClusterQueue's annotations about moves."""
-    return [_fault(metadata, fault) for fault in moves.of_queue(annotations).faults]
+def features_of_queue(metadata: FieldPath, annotations: Mapping[str, str]) -> Errors:
+    """Returns the errors of a ClusterQueue's annotations that features declare."""
+    return [_fault(metadata, fault) for fault in of_features.faults_of_cluster_queue(annotations)]
 
 
 def _fault(metadata: FieldPath, fault: InvalidObject) -> FieldError:

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from admission.controllers.state import conditions
+from admission.controllers.state import moving
 from admission.dashboard.cluster import of_objects
 from admission.dashboard.dashboard import Dashboard, Facts
 from admission.dashboard.stream import Batch
@@ -57,7 +57,7 @@ def moves(cluster: SmallCluster, key: str, waiting: str, host: str) -> None:
     """Gives a Workload of one host's pods another host, as a move does: the pods are at the old place still."""
     namespace, name = key.split("/")
     found = workload(name, queue="lq", count=4, domains=[((host,), 4)]).to_wire()
-    status = conditions.moving(
+    status = moving.begun(
         cluster.objects.view.workloads.objects[key].status,
         f"Moved to another place so that {waiting} gets its domain; the quota stays reserved",
         1.0,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from admission.controllers.state import conditions
+from admission.controllers.state import moving
 from admission.engine.convert.convert_moves import completed, terms_of_workload
 from admission.engine.model import NO_TERMS, RestartTerms
 from api.meta import ObjectMeta
@@ -40,15 +40,15 @@ def test_job_then_local_queue_then_priority_class(
 
 
 def test_the_status_says_when_and_how_often_it_was_moved() -> None:
-    going = conditions.moving(WorkloadStatus(), "for ns/gang", 100.0)
-    assert terms_of_workload(workload({}, going)) == RestartTerms(moved=100.0, moves=1, moving=True)
-    there = conditions.moved(going, 130.0)
-    again = conditions.moved(conditions.moving(there, "for ns/other", 900.0), 950.0)
-    assert terms_of_workload(workload({MOVABLE: "true"}, again)) == RestartTerms(True, moved=950.0, moves=2)
+    going = moving.begun(WorkloadStatus(), "for ns/gang", 100.0)
+    assert terms_of_workload(workload({}, going)) == RestartTerms(moved=100.0, times=1, moving=True)
+    there = moving.ended(going, 130.0)
+    again = moving.ended(moving.begun(there, "for ns/other", 900.0), 950.0)
+    assert terms_of_workload(workload({MOVABLE: "true"}, again)) == RestartTerms(True, moved=950.0, times=2)
 
 
 def test_what_others_write_into_the_counts_of_evictions_is_no_move() -> None:
-    counted = conditions.moving(WorkloadStatus(), "", 1.0).model_copy(update={"conditions": ()})
+    counted = moving.begun(WorkloadStatus(), "", 1.0).model_copy(update={"conditions": ()})
     assert terms_of_workload(workload({}, counted)) == NO_TERMS
 
 

@@ -15,7 +15,7 @@ from admission.integrations.base import Job, JobIntegration, as_prioritized, as_
 from admission.integrations.exclusive import EXCLUSIVE, exclusive_annotations
 from admission.integrations.names import workload_name
 from api import names
-from api.annotations import moves
+from api.annotations import of_features
 from api.annotations.requests import parse_int32
 from api.errors import StowageError
 from api.merge import merge_diff
@@ -29,7 +29,7 @@ _COPIED: Final[tuple[str, ...]] = (
     names.ADMISSION_GATED_BY,
     names.PLACEMENT_PROFILE,
     names.RESERVATION,
-    *moves.KEYS_OF_JOBS,
+    *of_features.KEYS_OF_JOBS,
 )
 _COPIED_ONCE: Final = (names.TRACE_CONTEXT,)
 """Only when the Workload is composed: a later change by the user has no effect."""

@@ -18,11 +18,11 @@ from admission.controllers.jobs.plan.workload import (
     spec_patch,
     wanted_spec,
 )
-from admission.controllers.state import conditions
+from admission.controllers.state import conditions, moving
 from admission.controllers.state.actions import PatchWorkload, PlannedEvent, SetStatus
 from admission.integrations.base import Job, JobIntegration
 from api import names
-from api.annotations import moves
+from api.annotations import of_features
 from api.meta import find_condition, is_true
 from api.workloads import PodSet, Workload
 
@@ -131,7 +131,7 @@ class WorkloadPlanner:
             return leaving
         if self.lost_admission(workload):
             return self.stopped(workload, NOT_ADMITTED)[0]
-        if conditions.is_moving(workload.status):
+        if moving.is_moving(workload.status):
             return self._moving(workload)
         if correct and (follow := self._followed(workload)) != NOTHING:
             return follow
@@ -175,12 +175,11 @@ class WorkloadPlanner:
 
     def _moving(self, workload: Workload) -> JobPlan:
         """Stops a job that has another place by now; once it is at rest the move is over, and the job starts as admitted."""
-        moving = find_condition(workload.status.conditions, names.MOVING)
-        stop, at_rest = self.stopped(workload, moving.message if moving else "")
+        stop, at_rest = self.stopped(workload, moving.why(workload.status))
         if not at_rest:
             return stop
-        done = conditions.moved(workload.status, self.now, workload.metadata.generation)
-        return stop.then(SetStatus(workload, done, (PlannedEvent("Moved", "The job has left its old place"),)))
+        done = moving.ended(workload.status, self.now, workload.metadata.generation)
+        return stop.then(SetStatus(workload, done, (moving.HAS_LEFT,)))
 
     def _followed(self, workload: Workload) -> JobPlan:
         """Updates queue, priority class and time limit of a suspended job; with quota, only the annotations about moves
@@ -188,7 +187,7 @@ class WorkloadPlanner:
         """
         if not is_true(workload.status.conditions, names.QUOTA_RESERVED):
             return self.corrected(workload) if self.at_rest() else NOTHING
-        if changed := changed_annotations(workload, self.job, moves.KEYS_OF_JOBS):
+        if changed := changed_annotations(workload, self.job, of_features.KEYS_OF_JOBS):
             return JobPlan((PatchWorkload(workload, {"metadata": {"annotations": changed}}),))
         ref, label = workload.spec.priority_class_ref, labels_of(self.job).get(names.PRIORITY_CLASS_LABEL)
         if ref is None or ref.group != names.GROUP or label in (None, ref.name):

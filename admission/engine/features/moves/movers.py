@@ -107,7 +107,7 @@ def moves_left(ledger: Ledger, now: float) -> dict[str, int]:
     left = {name: limit for name, limit in limits.items() if limit is not None}
     for name in left:
         terms = (allocation.workload.restart for allocation in ledger.charged_to(name))
-        left[name] = max(0, left[name] - sum(one.moves for one in terms if moved_today(one.moved, now)))
+        left[name] = max(0, left[name] - sum(one.times for one in terms if moved_today(one.moved, now)))
     return left
 
 

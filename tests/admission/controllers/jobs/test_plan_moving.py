@@ -6,7 +6,7 @@ import pytest
 
 from admission.controllers.jobs.actions import JobPlan, PatchJob
 from admission.controllers.jobs.plan.job_plan import plan
-from admission.controllers.state import conditions
+from admission.controllers.state import conditions, moving
 from admission.controllers.state.actions import SetStatus
 from admission.integrations.base import JobIntegration
 from api.meta import find_condition, is_true
@@ -30,10 +30,10 @@ from tests.admission.controllers.jobs.planned import (
 from tests.admission.integrations.samples import batch_job, jobset, merged
 
 
-def moving(workload: Workload, host: str = "n2") -> Workload:
+def sent(workload: Workload, host: str = "n2") -> Workload:
     """The same, with a new place and the order to go there."""
     there = placed(workload, (HOSTNAME_LABEL,), [(host,)])
-    return with_status(there, lambda status: conditions.moving(status, "moved for ns/gang", 100.0))
+    return with_status(there, lambda status: moving.begun(status, "moved for ns/gang", 100.0))
 
 
 def at_rest(job: Object) -> Object:
@@ -47,7 +47,7 @@ def status_of(job_plan: JobPlan) -> Workload:
 
 def test_a_job_stops_rests_and_starts_anew_with_its_admission() -> None:
     job = batch_job()
-    there = moving(admitted(workload_of(job), topology=True))
+    there = sent(admitted(workload_of(job), topology=True))
     running = started(job, admitted(workload_of(job), topology=True)) | {"status": ACTIVE}
     (stop,) = plan(running, JOB, [there], AROUND, 200.0).actions
     assert isinstance(stop, PatchJob)
@@ -71,7 +71,7 @@ def test_a_job_stops_rests_and_starts_anew_with_its_admission() -> None:
 @pytest.mark.parametrize(("sample", "kind"), [(batch_job, JOB), (jobset, JOBSET)], ids=["Job", "JobSet"])
 def test_each_step_may_run_twice(sample: object, kind: JobIntegration) -> None:
     job = sample()  # type: ignore[operator]  # a function that makes a job
-    there = moving(admitted(workload_of(job, kind), topology=True))
+    there = sent(admitted(workload_of(job, kind), topology=True))
     running = started(job, admitted(workload_of(job, kind), topology=True), kind) | {"status": ACTIVE}
     first, second = (plan(running, kind, [there], AROUND, 200.0).actions for _ in range(2))
     assert first == second != ()
@@ -79,8 +79,8 @@ def test_each_step_may_run_twice(sample: object, kind: JobIntegration) -> None:
 
 def test_an_eviction_ends_a_move() -> None:
     job = batch_job()
-    gone = evicted(moving(admitted(workload_of(job), topology=True)))
-    assert not conditions.is_moving(gone.status)
+    gone = evicted(sent(admitted(workload_of(job), topology=True)))
+    assert not moving.is_moving(gone.status)
     assert not is_true(gone.status.conditions, MOVING)
     actions = plan(job | {"status": STOPPED}, JOB, [gone], AROUND, 200.0).actions
     released = status_of(JobPlan(actions))
@@ -89,13 +89,13 @@ def test_an_eviction_ends_a_move() -> None:
 
 @pytest.mark.parametrize("over", [finished, evicted], ids=["finished", "evicted"])
 def test_a_mark_that_others_write_stops_nothing_but_an_admitted_job(over: object) -> None:
-    there = over(moving(admitted(workload_of(batch_job()), topology=True)))  # type: ignore[operator]  # see the parameters
+    there = over(sent(admitted(workload_of(batch_job()), topology=True)))  # type: ignore[operator]  # see the parameters
     marked = with_status(there, lambda s: conditions.with_condition(s, MOVING, True, "PlaceHeld", "by hand", 1.0))
-    assert not conditions.is_moving(marked.status)
+    assert not moving.is_moving(marked.status)
 
 
 def test_a_move_counts_once_and_leaves_quota_and_admission() -> None:
-    there = moving(admitted(workload_of(batch_job()), topology=True))
+    there = sent(admitted(workload_of(batch_job()), topology=True))
     states = there.status.conditions
     assert [is_true(states, kind) for kind in (QUOTA_RESERVED, ADMITTED, MOVING, EVICTED)] == [True, True, True, False]
     stats = there.status.scheduling_stats

@@ -13,7 +13,7 @@ from typing import cast
 import pytest
 
 from admission.controllers.moves.places import GRACE, LONGEST, HeldPlaces
-from admission.controllers.state import conditions
+from admission.controllers.state import moving
 from admission.controllers.watch.cluster_view import Views
 from admission.engine.features.moves.plan import PlanOptions, plan
 from admission.engine.features.moves.plans import MovePlan
@@ -51,7 +51,7 @@ class HeldRack:
         assert mover is not None
         self.ledger.charge(mover, move.after)
         self.ledger.holds.put(Hold.of(HoldKind.PLACE, gang(), made.admission))
-        status = conditions.moving(_status(ADMITTED), "", NOW)
+        status = moving.begun(_status(ADMITTED), "", NOW)
         self.objects = {MOVER: Workload(metadata=ObjectMeta(name="mover", namespace="ns"), status=status)}
         views = cast("Views", SimpleNamespace(workloads=SimpleNamespace(objects=self.objects)))
         self.places = HeldPlaces(views, self.ledger, PendingQueues())
@@ -81,7 +81,7 @@ def pods_end(rack: HeldRack) -> None:
 
 def arrives(rack: HeldRack) -> None:
     pods_end(rack)
-    rack.has(conditions.moved(rack.objects[MOVER].status, NOW))
+    rack.has(moving.ended(rack.objects[MOVER].status, NOW))
 
 
 def deleted(rack: HeldRack) -> None:

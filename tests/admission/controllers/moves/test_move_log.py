@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from admission.controllers.moves.move_log import MoveLog
-from admission.controllers.state import conditions
+from admission.controllers.state import moving
 from api.meta import ObjectMeta
 from api.workloads import Admission, Workload, WorkloadStatus
 
@@ -16,7 +16,7 @@ NOW = 10 * DAY
 def moved(queue: str, *at: float) -> Workload:
     status = WorkloadStatus(admission=Admission(cluster_queue=queue))
     for time in at:
-        status = conditions.moved(conditions.moving(status, "", time), time)
+        status = moving.ended(moving.begun(status, "", time), time)
     return Workload(metadata=ObjectMeta(name="w", namespace="ns"), status=status)
 
 

@@ -17,7 +17,7 @@ from admission.controllers.decide.scheduler import Scheduler
 from admission.controllers.decide.scheduler_context import SchedulerContext
 from admission.controllers.moves.move_controller import MoveController
 from admission.controllers.report.wait_reasons import WaitReporter
-from admission.controllers.state import conditions
+from admission.controllers.state import moving
 from admission.controllers.watch.cluster_view import Views
 from admission.controllers.watch.cycle_due import CycleDue
 from admission.controllers.write.outcome import Outcome
@@ -99,8 +99,8 @@ class TwoRacks:
         """A running workload."""
         made = workload(name, count=pods, domains=[((node,), pods)], metadata={"annotations": terms})
         if moved is not None:
-            status = conditions.moving(made.status, "", NOW + moved)
-            made = made.model_copy(update={"status": conditions.moved(status, NOW + moved)})
+            status = moving.begun(made.status, "", NOW + moved)
+            made = made.model_copy(update={"status": moving.ended(status, NOW + moved)})
         self.add(WORKLOADS, made.to_wire())
         for n in range(pods):
             bound = msgspec.to_builtins(pod(f"{name}-{n}", owner=name, gated=False, phase="Running"))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from prometheus_client import generate_latest
 
+from admission.controllers.moves import first_series as first_series_of_moves
 from admission.controllers.report import first_series
 from admission.engine.features.moves.plans import NoPlanReason
 from admission.metrics import controller as metrics
@@ -23,6 +24,11 @@ def change(kind: ChangeType) -> Change[ClusterQueue]:
     return Change(kind, "first-series", QUEUE, None)
 
 
+def begin(kind: ChangeType) -> None:
+    for series in (first_series, first_series_of_moves):
+        series.of_queue(change(kind))
+
+
 BEGUN = [
     'stowage_move_lost_device_seconds_total{cluster_queue="first-series"} 0.0',
     *(
@@ -35,18 +41,18 @@ BEGUN = [
 
 
 def test_the_series_of_a_queue_begin_with_it_and_go_with_it() -> None:
-    first_series.of_queue(change(ChangeType.DELETED))
+    begin(ChangeType.DELETED)
     assert lines('"first-series"') == []
-    first_series.of_queue(change(ChangeType.ADDED))
+    begin(ChangeType.ADDED)
     assert lines('"first-series"') == BEGUN
     metrics.NOT_CREATED.labels("first-series").inc()
-    first_series.of_queue(change(ChangeType.MODIFIED))
+    begin(ChangeType.MODIFIED)
     assert lines('stowage_workloads_not_created_total{cluster_queue="first-series"}')[0].endswith(" 1.0")
     keep_only({OwnerKind.CLUSTER_QUEUE: ()})
     assert lines('"first-series"') == []
 
 
 def test_each_result_of_a_plan_of_moves_has_a_series() -> None:
-    first_series.of_process()
+    first_series_of_moves.of_process()
     results = {line.split('"')[1] for line in lines("stowage_move_plans_total{")}
     assert {"Started", "Done", "Changed", *NoPlanReason} <= results

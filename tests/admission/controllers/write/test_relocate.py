@@ -11,12 +11,12 @@ from typing import Any, cast
 
 import pytest
 
-from admission.controllers.state import conditions
+from admission.controllers.state import moving
 from admission.controllers.watch.cluster_view import Views
 from admission.controllers.write.admission_writer import AdmissionWriter
 from admission.controllers.write.outcome import Outcome
 from admission.engine.convert import convert_admissions
-from admission.engine.features.moves.plans import Move
+from api.annotations.moves import KEYS_OF_CLASSES
 from api.kube.client import Kube, PatchKind
 from api.kube.events import EventRecorder
 from api.kube.informers.informer import Informer
@@ -77,13 +77,10 @@ async def running(folder: Path) -> AsyncIterator[tuple[Kube, Callable[[], Awaita
             await watch
         seen = views.workloads.objects["ns/w"]
         there = Workload.from_wire({**seen.to_wire(), "status": {"admission": admission("new")}})
-        assert seen.status.admission is not None
         assert there.status.admission is not None
-        before = convert_admissions.from_status(seen.status.admission, seen.spec, {})
         after = convert_admissions.from_status(there.status.admission, seen.spec, {})
-        step = Move("ns/w", before, after, 0)
         writer = AdmissionWriter(kube, cast("Views", views), EventRecorder(kube, "test"), lambda: NOW)
-        yield kube, lambda: writer.relocate(step, seen, "for ns/gang")
+        yield kube, lambda: writer.relocate(after, seen, "for ns/gang", KEYS_OF_CLASSES)
 
 
 async def found(kube: Kube) -> Workload:
@@ -94,7 +91,7 @@ async def test_a_move_is_written_once_with_place_mark_and_count(tmp_path: Path) 
     async with running(tmp_path) as (kube, move):
         assert [await move(), await move()] == [Outcome.WRITTEN] * 2
         workload = await found(kube)
-        assert conditions.is_moving(workload.status)
+        assert moving.is_moving(workload.status)
         assert "new" in str(workload.status.admission)
         assert workload.status.scheduling_stats is not None
         assert [one.count for one in workload.status.scheduling_stats.evictions] == [1]

@@ -250,6 +250,6 @@ def test_a_reserved_place_is_not_a_new_place() -> None:
 
 def test_every_move_of_today_counts_for_the_budget() -> None:
     ledger = cluster(
-        {"a": Running({"h0": 1}, moves=RestartTerms(True, moved=NOW - 60.0, moves=3))}, own(moves_per_day=4)
+        {"a": Running({"h0": 1}, moves=RestartTerms(True, moved=NOW - 60.0, times=3))}, own(moves_per_day=4)
     )
     assert moves_left(ledger, NOW) == {"q": 1}
