@@ -37,6 +37,8 @@ SHARING: Final = (HERE / "attacks", HERE / "integration")
 """Suites whose modules share what their package starts for a server: one worker runs all tests on that server."""
 LONGEST: Final = (
     "test_nothing_retained",
+    "test_upgrade",
+    "test_alerts",
     "integration-embedded",
     "test_lost_members",
     "test_gangs",

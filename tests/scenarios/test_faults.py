@@ -1,10 +1,10 @@
 """The scenarios while the API server, the network and the webhook misbehave: the same end, and nothing untrue in between.
 
-All stories of test_scenarios.py play at once, each in a corner of its own, under one storm a test: the faults of each
-kind together, then mixes of all by seed; each fault alone, and more mixes, in the long suite. Only our three processes
-suffer (and the webhook's callers, when it hangs); the client that posts and reads is spared, and tries again only where a user
-would. At the end of each storm the invariants have held after every single write, the faults have happened, and no
-process has logged an error. Embedded server only: no real one fails on request.
+All stories of test_scenarios.py play at once, each in a corner of its own, under one storm a test: a mix of all faults; in
+the long suite the faults of each kind together, each fault alone, and more mixes. Only our three processes suffer (and the
+webhook's callers, when it hangs); the client that posts and reads is spared, and tries again only where a user would. At the
+end of each storm the invariants have held after every single write, the faults have happened, and no process has logged an
+error. Embedded server only: no real one fails on request.
 """
 
 from __future__ import annotations
@@ -205,6 +205,7 @@ async def test_without_faults_the_stories_end_as_they_do_alone(storm: Storm) -> 
     assert storm.invariants.writes > 100
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("faults", KINDS.values(), ids=KINDS)
 async def test_faults_of_a_kind(storm: Storm, faults: tuple[InjectedFault, ...]) -> None:
     await endure(storm, {fault: ALONE[fault] / 2 for fault in faults}, 1)

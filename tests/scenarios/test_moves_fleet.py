@@ -124,7 +124,7 @@ def least_loss(since: Mapping[str, float], by_domain: Mapping[str, list[str]], n
     return min(sum(devices * (now - since[name]) for name in names) for names in by_domain.values())
 
 
-@pytest.mark.parametrize("size", SHAPES)
+@pytest.mark.parametrize("size", ["four-gpus", pytest.param("one-gpu", marks=pytest.mark.long)])
 async def test_a_gang_waits_for_a_domain_and_gets_one_once_moves_are_allowed(site: MakeSite, size: str) -> None:
     here, shape = site(f"marin-{size}"), SHAPES[size]
     by_domain = await scattered(here, shape)

@@ -37,6 +37,8 @@ BOUNDED = (
 )
 """Parts of the paths of containers that may grow."""
 _ROUNDS = 3
+_PACE = 1.0
+"""Seconds between two looks, each of which takes a quarter of a second of a core."""
 _numbers = itertools.count()
 
 
@@ -82,6 +84,8 @@ async def _retained(own: OwnTasks, playing: Awaitable[None]) -> dict[str, tuple[
         nonlocal more
         now = sizes(own.tasks.values())
         more = {path: pair for path, pair in grown(before, now).items() if not any(part in path for part in BOUNDED)}
+        if more:
+            await asyncio.sleep(_PACE)
         return not more
 
     with contextlib.suppress(AssertionError):
