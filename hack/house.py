@@ -201,6 +201,29 @@ def functions_with(modules: Sequence[Module], variable: str) -> list[str]:
     ]  # fmt: skip
 
 
+# ---- fields of values
+
+
+def fields_in_docstrings(modules: Sequence[Module]) -> list[str]:
+    """Returns `path:class` of each class whose docstring says what its fields are, which have no docstring below them."""
+    classes = ((each.path, node) for each in modules for node in each.nodes if isinstance(node, ast.ClassDef))
+    return [f"{path}:{node.name}" for path, node in classes if _tells_of_fields(node)]
+
+
+def _tells_of_fields(value: ast.ClassDef) -> bool:
+    """Reports whether the docstring of a value of three or more fields names two or more that have no docstring."""
+    text = ast.get_docstring(value) or ""
+    documented = {
+        field.target.id: isinstance(below, ast.Expr) and isinstance(below.value, ast.Constant)
+        for field, below in zip(value.body, [*value.body[1:], ast.Pass()], strict=True)
+        if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name)
+        if not field.target.id.startswith("_") and "ClassVar" not in ast.unparse(field.annotation)
+        if "schema(" not in ast.unparse(field.annotation)  # the field's own words, of which the CRD is made
+    }
+    named = [name for name, there in documented.items() if not there and f"`{name}`" in text]
+    return len(documented) >= 3 and len(named) >= 2
+
+
 # ---- features: which files name them
 
 
@@ -378,6 +401,7 @@ MEASURES: Final = (
     Measure("callers in docstrings that call nothing", 23, _count(false_callers), "0"),
     Measure("functions with a variable `found`", 798, lambda modules: len(functions_with(modules, "found")), "150"),
     Measure("parameters that do not say what they are", 411, _count(vague_parameters), "0"),
+    Measure("values whose fields are documented at the class", 199, _count(fields_in_docstrings), "0"),
     Measure("modules that hold capacity", 22, _count(holds), "12"),
     Measure("modules that write a Workload's status", 14, _count(status_writers), "6"),
     Measure("lists of the watched kinds", 4, _count(watched_lists), "1"),

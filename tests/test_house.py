@@ -94,6 +94,16 @@ def test_parameters_of_tests_and_tools_say_what_they_are() -> None:
     assert house.vague_parameters(house.read(PROJECT, ("hack", "tests"))) == []
 
 
+# ---- fields
+
+
+def test_fields_are_documented_at_the_field() -> None:
+    at_class = 'class Value:\n    """A value. `a` and `b` are names."""\n    a: str\n    b: str\n    c: str = ""\n'
+    at_field = 'class Value:\n    """A value, as `a` is."""\n    a: str\n    """A name."""\n    b: str\n    c: str\n'
+    assert house.fields_in_docstrings([module(at_class)]) == ["admission/module.py:Value"]
+    assert house.fields_in_docstrings([module(at_field)]) == []
+
+
 # ---- what is reached is kept
 
 LIMITS = {
@@ -113,6 +123,7 @@ LIMITS = {
     "callers in docstrings that call nothing": 0,
     "functions with a variable `found`": 10,
     "parameters that do not say what they are": 0,
+    "values whose fields are documented at the class": 116,
     "modules that hold capacity": 12,
     "modules that write a Workload's status": 6,
     "lists of the watched kinds": 1,

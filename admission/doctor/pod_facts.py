@@ -74,25 +74,26 @@ class ListedPod(msgspec.Struct, rename="camel", frozen=True, gc=False):
 
 
 class PodFacts(msgspec.Struct, frozen=True, gc=False):
-    """A bound pod that has not ended.
-
-    `workload` is the name of the Workload that an annotation names, `pod_set` that of the pod set; `managed` means that a label
-    says that it is of a workload. Anybody can write all three. `owner` is its controller. `mirror` means that it says to be the
-    image of a static pod. `until` is the end of its grace period in epoch seconds, 0 while it is not being deleted. `queue`
-    says what queues it: its queue, or the kind of set that does; empty if nothing says so.
-    """
+    """A bound pod that has not ended. Anybody can write what it says of its Workload, its pod set and whether it is managed."""
 
     namespace: str
     name: str
     node: str
     uid: str = ""
     workload: str = ""
+    """The name of the Workload that an annotation names."""
     pod_set: str = ""
+    """The name of the pod set that it names."""
     managed: bool = False
+    """Whether a label says that it is of a workload."""
     owner: Owner | None = None
+    """Its controller."""
     mirror: bool = False
+    """Whether it says that it is the image of a static pod."""
     until: float = 0.0
+    """The end of its grace period in epoch seconds; 0 while it is not being deleted."""
     queue: str = ""
+    """What queues it: its queue, or the kind of set that does; empty if nothing says so."""
 
 
 def pod_facts(pod: ListedPod) -> PodFacts | None:

@@ -34,32 +34,34 @@ class Unmanaged:
 
 @dataclass
 class View:
-    """A cluster at one moment.
-
-    `now` is the API server's time in epoch seconds. `unread` says for each kind or question why it could not be read, `gaps`
-    what part of it could not; `cut` lists kinds of which only the first objects were read. `refused` are rights that a process
-    lacks. `answers` has the error of each question to the webhook, empty if it answered. `owners` maps (group, kind) to the
-    UIDs that exist, None if the kind is not served. `parents` maps the UID of a pod's owner to that of its own controller,
-    empty if it has none; `unfollowed` has the UIDs of owners that were not looked up. `held_up` says of each pod of Stowage
-    that does not run why, by its name.
-    """
+    """A cluster at one moment."""
 
     namespace: str
     now: float
+    """The API server's time in epoch seconds."""
     expected: Expected
     kubectl: str = "kubectl"
     objects: Mapping[Resource, Sequence[Obj]] = field(default_factory=dict)
     pods: Sequence[PodFacts] = ()
     unread: Mapping[Resource | Question, str] = field(default_factory=dict)
+    """Why a kind or question could not be read."""
     gaps: Mapping[Resource | Question, str] = field(default_factory=dict)
+    """What part of a kind or question could not be read."""
     cut: Mapping[Resource | Question, int] = field(default_factory=dict)
+    """Kinds of which only the first objects were read."""
     refused: Sequence[Right] = ()
+    """Rights that a process lacks."""
     answers: Mapping[Question, str] = field(default_factory=dict)
+    """The error of each question to the webhook; empty if it answered."""
     owners: Mapping[tuple[str, str], frozenset[str] | None] = field(default_factory=dict)
+    """The UIDs that exist, by (group, kind); None if the kind is not served."""
     parents: Mapping[str, str] = field(default_factory=dict)
+    """The UID of the controller of a pod's owner, by the owner's UID; empty if it has none."""
     unfollowed: frozenset[str] = frozenset()
+    """The UIDs of owners that were not looked up."""
     unmanaged: Sequence[Unmanaged] = ()
     held_up: Mapping[str, str] = field(default_factory=dict)
+    """Why each pod of Stowage that does not run is held up, by its name."""
 
     def of(self, resource: Resource) -> Sequence[Obj]:
         """Returns the objects of a kind, sorted by namespace and name; none if the kind is not served."""

@@ -34,16 +34,16 @@ class Exclusions:
 
 @dataclass(frozen=True, slots=True)
 class NoPlacement:
-    """Why a pod set was not placed; the best attempt held `fits` of `wanted` pods or slices.
-
-    `quota`: the nodes have capacity, but quota is short for what is held beside the pods.
-    """
+    """Why a pod set was not placed."""
 
     message: str
     fits: int = 0
+    """How many pods or slices the best attempt held."""
     wanted: int = 0
+    """How many it had to hold."""
     exclusions: Exclusions = Exclusions()
     quota: bool = False
+    """Whether the nodes have capacity, but quota is short for what is held beside the pods."""
 
 
 class Proof(StrEnum):
@@ -75,19 +75,22 @@ _PROVEN = {
 
 @dataclass(frozen=True, slots=True)
 class Certificate:
-    """How good an answer is with respect to `claim`, down to `level`; nothing is proved about `unproved` and levels below it.
-
-    Feasible means that the budget was spent: no answer can be better than `bound`, in the figures of the objective that the
-    solver's docstring lists, most important first. `cost` has the answer's figures; `expanded` counts the search nodes.
+    """How good an answer is with respect to a claim. Feasible means that the budget was spent. Figures are those of the
+    objective that the solver's docstring lists, most important first.
     """
 
     proof: Proof
     cost: tuple[int, ...] = ()
+    """The answer's figures."""
     bound: tuple[int, ...] = ()
+    """No answer can have better figures."""
     expanded: int = 0
+    """The number of search nodes."""
     claim: Proven = Proven.FIGURES
     level: str = ""
+    """Down to this level the claim is about the answer."""
     unproved: str = ""
+    """Nothing is proved about this level and those below it."""
 
     @property
     def text(self) -> str:
@@ -119,16 +122,17 @@ class PlacementResult:
 
 @dataclass(frozen=True, slots=True)
 class Overtaking:
-    """The workload starts before the waiting `head` because it is expected to run at most `guess` seconds.
-
-    The head is to start at `start` (epoch seconds). The workload may be evicted for it so long before that its pods, which
-    have `termination` seconds to end, have ended by then.
+    """The workload starts before a waiting head because it is expected to end in time. It may be evicted for the head so long
+    before the head's start that its pods have ended by then.
     """
 
     head: str
     guess: float
+    """For how many seconds it is expected to run at most."""
     start: float
+    """When the head is to start (epoch seconds)."""
     termination: float = 0.0
+    """The seconds that its pods have to end."""
 
     @property
     def until(self) -> float:
@@ -138,37 +142,37 @@ class Overtaking:
 
 @dataclass(frozen=True, slots=True)
 class Admit:
-    """Admits the workload with this admission; `note` extends the message of its status.
-
-    `considered` extends the message of the QuotaReserved event, with rejected flavors and borrowing. `overtaking` is set if it
-    starts only because of its guess.
-    """
+    """Admits the workload with this admission."""
 
     workload: str
     admission: Admission
     note: str = ""
+    """Extends the message of its status."""
     considered: str = ""
+    """Extends the message of the QuotaReserved event, with rejected flavors and borrowing."""
     overtaking: Overtaking | None = None
+    """Set if it starts only because of its guess."""
 
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """Leaves the workload in the queue; `message` is that of its QuotaReserved=False condition.
-
-    With `retry` it stays in the heap for the next cycle; otherwise it is inadmissible until something changes that could help
-    it. `requested` is the total per pod set, for the status. `never` means that it would not fit even in an empty cluster
-    (cycle/admission_attempt.py); `gated`, that it could start if its preemption gates were open. `too_large` says what a pod of
-    it asks for and no host has; the message keeps Kueue's words.
-    """
+    """Leaves the workload in the queue."""
 
     workload: str
     reason: ReasonCode
     message: str
+    """That of its condition QuotaReserved=False."""
     retry: bool = False
+    """Whether it stays in the heap for the next cycle; otherwise it is inadmissible until something changes that could help
+    it."""
     requested: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    """The total per pod set, for the status."""
     never: bool = False
+    """Whether it would not fit even in an empty cluster (cycle/admission_attempt.py)."""
     gated: bool = False
+    """Whether it could start if its preemption gates were open."""
     too_large: str = ""
+    """What a pod of it asks for and no host has; the message keeps Kueue's words."""
 
 
 class PreemptionReason(StrEnum):
@@ -218,15 +222,15 @@ NODE_FAILURES = "NodeFailures"
 
 @dataclass(frozen=True, slots=True)
 class Evict:
-    """Evicts a workload that has quota, with `reason` and `message` of its Evicted condition.
-
-    `failed` is why an attempt to avoid the eviction failed; it is reported if the eviction cannot be written.
-    """
+    """Evicts a workload that has quota."""
 
     workload: str
     reason: str
+    """That of its Evicted condition."""
     message: str
+    """That of its Evicted condition."""
     failed: str = ""
+    """Why an attempt to avoid the eviction failed; it is reported if the eviction cannot be written."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,17 +19,18 @@ from admission.engine.model import TopologyRequest
 
 @dataclass(frozen=True, slots=True)
 class RelaxedRequest:
-    """A request after relaxation: `request` is in force, after `steps` steps.
-
-    `next_at` is when the next step comes, in seconds of waiting; None after the last. `now` and `then` are the levels in
-    force and next; None if no level is or will be required.
-    """
+    """A request after relaxation."""
 
     request: TopologyRequest
+    """The one in force."""
     steps: int = 0
+    """After how many steps."""
     next_at: int | None = None
+    """When the next step comes, in seconds of waiting; None after the last."""
     now: str | None = None
+    """The level in force; None if no level is or will be required."""
     then: str | None = None
+    """The next level; None likewise."""
 
     def text(self, original: TopologyRequest) -> str:
         """Returns the levels in force and next, for people; empty if nothing ever changes."""

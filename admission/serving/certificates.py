@@ -76,20 +76,20 @@ class Certificates(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class CertificateLocations:
-    """Where the certificate and its CA are stored, and the names that it must cover.
-
-    `mutating` and `validating` name the two webhook configurations (empty: none). `crds` names the
-    CustomResourceDefinitions whose conversion webhook is the Service `service`; `api_services`, the APIServices that it serves.
-    """
+    """Where the certificate and its CA are stored, and the names that it must cover."""
 
     namespace: str
     secret: str
     names: tuple[str, ...]
     mutating: str = ""
+    """The name of the mutating webhook configuration; empty for none."""
     validating: str = ""
+    """The name of the validating one."""
     crds: tuple[str, ...] = ()
+    """The CustomResourceDefinitions whose conversion webhook is the Service."""
     service: str = ""
     api_services: tuple[str, ...] = ()
+    """The APIServices that it serves."""
 
 
 def service_names(service: str, namespace: str) -> tuple[str, ...]:

@@ -55,19 +55,18 @@ MayRead = Callable[[Subject, Right, str, str], Awaitable[bool]]
 
 @dataclass(frozen=True, slots=True)
 class Queues:
-    """The live state of the controller that the server reads.
-
-    `missing` returns why the queues are not complete yet. `cluster_queue_of` returns the ClusterQueue of a LocalQueue by
-    namespace and name, None if there is no such LocalQueue. `pending` yields the workloads of all queues, and
-    `positions` returns their present order.
-    """
+    """The live state of the controller that the server reads."""
 
     missing: Callable[[], str | None]
+    """Returns why the queues are not complete yet."""
     has_cluster_queue: Callable[[str], bool]
     cluster_queue_of: Callable[[str, str], str | None]
+    """Returns the ClusterQueue of a LocalQueue by namespace and name; None if there is no such LocalQueue."""
     pending: Callable[[], Iterator[Workload]]
+    """Yields the workloads of all queues."""
     workload: Callable[[str], api.Workload | None]
     positions: Callable[[], Positions] = lambda: lambda workload: (0, 0.0, order_of(workload))
+    """Returns their present order."""
 
 
 @dataclass(frozen=True, slots=True)

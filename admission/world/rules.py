@@ -33,31 +33,32 @@ def _plain_jobs(_: Mapping[str, Namespace]) -> JobOptions:
 
 @dataclass(frozen=True, slots=True)
 class WorldRules:
-    """Rules of a world.
-
-    `resources` maps requests to quota. `sharing` is None without fair sharing, `usage` without
-    admission fair sharing. `budget` is the number of decisions in a
-    cycle. With `by_eviction`, an evicted workload is queued by its eviction time. With `groups_outrank`, the priority of a
-    Sakkara group's ConfigMap counts in all namespaces. With `one_by_one`, a workload is admitted
-    only when the pods of all others are ready. `trees` is the namespace of Sakkara's topology ConfigMaps. `webhook` has the
-    rules for new objects, and the placement options that the engine shares. `moves_after` is the seconds of waiting for a place
-    before moves are planned. `run_times` is the namespace of the ConfigMap with learned run times, empty if nothing is learned.
-    `jobs` returns the job controller's options for
-    a view of the namespaces.
-    """
+    """Rules of a world."""
 
     resources: ResourceRules = PLAIN
+    """From requests to quota."""
     sharing: FairSharingRules | None = None
+    """None without fair sharing."""
     usage: UsageRules | None = None
+    """None without admission fair sharing."""
     budget: int = BUDGET
+    """The number of decisions in a cycle."""
     by_eviction: bool = True
+    """Whether an evicted workload is queued by its eviction time."""
     groups_outrank: bool = False
+    """Whether the priority of a Sakkara group's ConfigMap counts in all namespaces."""
     one_by_one: bool = False
+    """Whether a workload is admitted only when the pods of all others are ready."""
     trees: str = TOPOLOGY_NAMESPACE
+    """The namespace of Sakkara's topology ConfigMaps."""
     webhook: ReviewRules = _WEBHOOK
+    """The rules for new objects, and the placement options that the engine shares."""
     moves_after: float = 30.0
+    """The seconds of waiting for a place before moves are planned."""
     run_times: str = ""
+    """The namespace of the ConfigMap with learned run times; empty if nothing is learned."""
     jobs: Callable[[Mapping[str, Namespace]], JobOptions] = _plain_jobs
+    """Returns the job controller's options for a view of the namespaces."""
 
     @property
     def placement(self) -> PlacementOptions:

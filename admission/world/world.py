@@ -42,22 +42,23 @@ class Arrival:
 
 @dataclass(frozen=True, slots=True)
 class WorkloadFacts:
-    """A workload's title and times. `since` is the time of its admission (epoch seconds), None if not admitted.
-
-    `run_for` is the seconds that its pods run after admission: None if unknown, infinite if they never end. `save_every` is the
-    seconds between two of its checkpoints, None if unknown. `created` is the Workload's creation (epoch seconds); `going` means
-    that it is being deleted. `checks` describes the admission checks that a workload with reserved quota waits for. `forecast`
-    is what the controller expects of the start of a waiting workload.
-    """
+    """A workload's title and times."""
 
     title: str
     run_for: float | None = None
+    """The seconds that its pods run after admission: None if unknown, infinite if they never end."""
     since: float | None = None
+    """The time of its admission (epoch seconds); None if it is not admitted."""
     created: float = 0.0
+    """The Workload's creation (epoch seconds)."""
     going: bool = False
+    """Whether it is being deleted."""
     checks: str = ""
+    """The admission checks that a workload with reserved quota waits for."""
     forecast: str = ""
+    """What the controller expects of the start of a waiting workload."""
     save_every: float | None = None
+    """The seconds between two of its checkpoints; None if unknown."""
 
 
 class World:

@@ -30,25 +30,25 @@ _LARGEST_BODY = 64 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class EmbeddedSettings:
-    """Settings of a EmbeddedServer.
-
-    `clock` returns epoch seconds for timestamps (bookmarks and timeouts use real time). `tokens` maps bearer tokens to user
-    names; `admin_token` is added if there are any. Reviews of access answer no to the users of `tenants`. `services` maps
-    "namespace/name" of a Service to the base URL of a webhook. `history` is the number of events per kind that are kept for
-    watches. `intercept`, `on_answer`, `on_send` and `on_review` are hooks to inject faults (faults.py).
-    """
+    """Settings of an EmbeddedServer."""
 
     tls: bool = True
     host: str = "127.0.0.1"
     port: int = 0
     clock: Callable[[], float] = time.time
+    """Returns epoch seconds for timestamps; bookmarks and timeouts use real time."""
     seed: int | None = None
     history: int = 50_000
+    """The number of events per kind that are kept for watches."""
     tokens: Mapping[str, str] = field(default_factory=dict)
+    """Maps bearer tokens to user names; `admin_token` is added if there are any."""
     tenants: frozenset[str] = frozenset()
+    """Users for whom reviews of access answer no."""
     services: Services = field(default_factory=dict)
+    """Maps "namespace/name" of a Service to the base URL of a webhook."""
     bookmark_seconds: float = 10.0
     intercept: Intercept | None = None
+    """A hook to inject faults (faults.py), as are the three that follow."""
     on_answer: OnAnswer | None = None
     on_send: OnSend | None = None
     on_review: OnReview | None = None

@@ -51,16 +51,16 @@ Selector = tuple[SelectorRequirement, ...]
 
 @dataclass(frozen=True, slots=True)
 class PodTerm:
-    """The pods that a term selects, and the topology key of its domains.
-
-    `selector` None selects nothing. The term applies to pods in `namespaces`, and in namespaces that `by_labels` selects
-    (None: no others).
-    """
+    """The pods that a term selects."""
 
     key: str
+    """The topology key of its domains."""
     selector: Selector | None
+    """None selects nothing."""
     namespaces: tuple[str, ...] = ()
+    """The namespaces whose pods it selects."""
     by_labels: Selector | None = None
+    """Selects further namespaces by their labels; None selects no others."""
 
     def looks_into(self, namespace: str, labels: Mapping[str, str]) -> bool:
         """Reports whether the term applies to pods of the namespace with these labels."""
@@ -87,34 +87,37 @@ class PodTerm:
 
 @dataclass(frozen=True, slots=True)
 class SpreadTerm:
-    """A topology spread constraint with DoNotSchedule.
-
-    A domain of the term's key may have at most `max_skew` more selected pods than the domain with the fewest; with fewer
-    than `min_domains` domains that minimum counts as 0. Domains are those of nodes that the pod's node selector and affinity
-    match and, with `taints`, whose taints the pod tolerates.
+    """A topology spread constraint with DoNotSchedule. Its domains are those of nodes that the pod's node selector and affinity
+    match.
     """
 
     term: PodTerm
     max_skew: int = 1
+    """How many more selected pods a domain may have than the domain with the fewest."""
     min_domains: int = 1
+    """With fewer domains than this, the fewest count as 0."""
     taints: bool = False
+    """Whether the domains are only those of nodes whose taints the pod tolerates."""
 
 
 @dataclass(frozen=True, slots=True, weakref_slot=True)
 class PodFacts:
-    """A pod as terms see it, and its own terms: required anti-affinity (`apart`), required affinity (`together`), and the
-    spread constraints of a pod that is not placed yet (`even`).
+    """A pod as terms see it, and its own terms.
 
-    A domain satisfies required affinity if it has pods that all affinity terms select, so the terms in `together` differ in
-    their topology key only. `problem` says why the terms cannot be counted; empty if they can.
+    A domain satisfies required affinity if it has pods that all affinity terms select, so the terms of required affinity differ
+    in their topology key only.
     """
 
     namespace: str
     labels: Labels = ()
     apart: tuple[PodTerm, ...] = ()
+    """Required anti-affinity."""
     together: tuple[PodTerm, ...] = ()
+    """Required affinity."""
     even: tuple[SpreadTerm, ...] = ()
+    """The spread constraints of a pod that is not placed yet."""
     problem: str = field(default="", compare=False)
+    """Why the terms cannot be counted; empty if they can."""
 
     def __hash__(self) -> int:
         """Hashes only the fields that differ most, because each change of a pod computes it."""

@@ -36,17 +36,18 @@ _LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 @dataclass(slots=True)
 class Process:
-    """State of a process, passed to `main`, which sets `ready`. `stopping` is set by the first signal.
-
-    `pages` maps names to pages that are served in addition to health and metrics; `may_read` authorizes readers if enabled.
-    """
+    """State of a process, passed to `main`."""
 
     settings: ProcessSettings
     ready: Readiness = lambda: "starting"
+    """Set by `main`."""
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set by the first signal."""
     health_port: int = 0
     pages: dict[str, Page] = field(default_factory=dict)
+    """Pages that are served in addition to health and metrics, by name."""
     may_read: MayRead = not_yet
+    """Authorizes readers if enabled."""
 
     def readiness(self) -> str | None:
         """Returns the reason for /readyz to fail, or None."""

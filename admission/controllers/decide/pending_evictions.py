@@ -39,18 +39,17 @@ _PAUSE = 1.0
 
 @dataclass(frozen=True, slots=True)
 class PendingEviction:
-    """An eviction to write.
-
-    `preemptors` holds the keys of the workloads that wait for it; `preemptor_message` is the text of the event on each of them,
-    if it is a preemption. `failed` is why a replacement of the workload's failed nodes was impossible.
-    """
+    """An eviction to write."""
 
     key: str
     uid: str
     eviction: Eviction
     preemptors: tuple[str, ...] = ()
+    """The keys of the workloads that wait for it."""
     preemptor_message: str = ""
+    """The text of the event on each of them, if it is a preemption."""
     failed: str = ""
+    """Why a replacement of the workload's failed nodes was impossible."""
 
 
 class PendingEvictions:

@@ -16,16 +16,15 @@ from admission.settings import ControllerSection
 
 @dataclass(frozen=True, slots=True)
 class SchedulerContext:
-    """What the scheduler's parts share.
-
-    `cycle_due` is set when a cycle could decide something. `sharing` is None if fair sharing is off; `readiness` is None if
-    admissions do not wait for the pods of other workloads.
-    """
+    """What the scheduler's parts share."""
 
     feed: Feed
     ledger: Ledger
     queues: PendingQueues
     cycle_due: CycleDue
+    """Set when a cycle could decide something."""
     settings: ControllerSection
     sharing: FairSharingRules | None = None
+    """None if fair sharing is off."""
     readiness: Readiness | None = None
+    """None if admissions do not wait for the pods of other workloads."""

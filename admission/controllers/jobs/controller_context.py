@@ -14,13 +14,15 @@ from api.kube.client import Kube
 
 @dataclass(frozen=True, slots=True)
 class ControllerContext:
-    """`kube` writes while this process leads. `views` holds Workloads, flavors and priority classes. `wall` tells epoch
-    seconds. `ending` reports whether bound pods of the Workload with that key have yet to end, on nodes that respond.
-    """
+    """What the controllers of jobs and pods share."""
 
     kube: Kube
+    """Writes while this process leads."""
     views: WorkloadViews
+    """Has Workloads, flavors and priority classes."""
     recorder: Recorder
     options: JobOptions = DEFAULTS
     wall: Callable[[], float] = time.time
+    """Tells epoch seconds."""
     ending: Callable[[str], bool] = lambda key: False
+    """Reports whether bound pods of the Workload with that key have yet to end, on nodes that respond."""

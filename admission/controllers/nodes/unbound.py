@@ -104,18 +104,16 @@ class _PendingPod(msgspec.Struct, gc=False):
 
 @dataclass(frozen=True, slots=True)
 class UnboundPod:
-    """A pending pod.
-
-    `refused` is kube-scheduler's message, or None if it has not refused the pod. `place` is the assigned pod set and host, or
-    None if the pod was assigned no single host. `owner` is kind and name of the pod's controller, or None if that may not
-    replace the pod alone.
-    """
+    """A pending pod."""
 
     metadata: ProjectedMeta
     workload: str | None = None
     refused: str | None = None
+    """kube-scheduler's message; None if it has not refused the pod."""
     place: tuple[str, str] | None = None
+    """The assigned pod set and host; None if the pod was assigned no single host."""
     owner: tuple[str, str] | None = None
+    """Kind and name of the pod's controller; None if that may not replace the pod alone."""
 
 
 class UnboundReader:

@@ -63,20 +63,20 @@ class QueueGauges:
 
 @dataclass(frozen=True, slots=True)
 class QueueFigures:
-    """The figures of a ClusterQueue.
-
-    `cohorts` lists its cohorts up to the root; `locals` has the totals of its LocalQueues. `resources` enables quotas and
-    usage by flavor; `share` is None if fair sharing is off.
-    """
+    """The figures of a ClusterQueue."""
 
     queue: ClusterQueue
     activity: Activity
     tally: QueueTotals
     standing: PendingCounts
     locals: Sequence[QueueTotals]
+    """The totals of its LocalQueues."""
     cohorts: Sequence[str] = ()
+    """Its cohorts up to the root."""
     share: int | None = None
+    """None if fair sharing is off."""
     resources: bool = False
+    """Whether there are quotas and usage by flavor."""
 
     def table(self) -> Table:
         """Returns all series of the ClusterQueue."""

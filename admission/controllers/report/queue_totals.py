@@ -40,33 +40,36 @@ NO_USAGE: Usage = {}
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """What one Workload contributes.
-
-    `queue` is its LocalQueue; `holder`, the ClusterQueue in which it reserves quota, if any; `why` is None if it is admitted
-    or finished. `cannot_run`: it waits, and its explanation says that it would not fit if no other workload ran.
-    """
+    """What one Workload contributes."""
 
     queue: str
+    """Its LocalQueue."""
     holder: str | None
+    """The ClusterQueue in which it reserves quota, if any."""
     admitted: bool
     finished: bool
     amounts: Amounts
     why: Why | None = None
+    """None if it is admitted or finished."""
     cannot_run: bool = False
+    """Whether it waits, and its explanation says that it would not fit if no other workload ran."""
 
 
 @dataclass(slots=True)
 class QueueTotals:
-    """The totals of one queue; `finished`, `unadmitted` and `cannot_run` of LocalQueues only."""
+    """The totals of one queue."""
 
     pending: int = 0
     cannot_run: int = 0
+    """Of LocalQueues only."""
     finished: int = 0
+    """Of LocalQueues only."""
     reserving: int = 0
     admitted: int = 0
     reserved: Counter[tuple[str, str]] = field(default_factory=Counter)
     used: Counter[tuple[str, str]] = field(default_factory=Counter)
     unadmitted: Counter[Why] = field(default_factory=Counter)
+    """Of LocalQueues only."""
 
     def add(self, part: _Part, sign: int) -> None:
         """Adds (+1) or removes (-1) a Workload."""

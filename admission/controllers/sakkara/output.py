@@ -47,16 +47,15 @@ _LONG: Final = 16
 
 @dataclass(frozen=True, slots=True)
 class GroupResult:
-    """The results of a group.
-
-    `data` holds the keys of WRITTEN that have a value; `labels`, the values of LABELS by pod name; `again_in`, the seconds
-    after which results may change without an event.
-    """
+    """The results of a group."""
 
     data: Mapping[str, str]
+    """The keys of WRITTEN that have a value."""
     record: ResultRecord
     labels: Mapping[str, Mapping[str, str]]
+    """The values of LABELS by pod name."""
     again_in: float | None = None
+    """The seconds after which results may change without an event."""
 
 
 def result(inputs: ResultInput) -> GroupResult:

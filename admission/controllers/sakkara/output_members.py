@@ -18,22 +18,22 @@ LABELS: Final = (names.SAKKARA_RANK, names.SAKKARA_RETRIES, names.SAKKARA_STATUS
 
 @dataclass(frozen=True, slots=True)
 class MemberPod:
-    """A member pod.
-
-    `scheduled` is when it was bound, in epoch seconds; `given` holds its labels among LABELS. `gated` means it was not
-    assigned a node yet; `awaits_rank`, that it was, and its gate stays until the pod has its rank.
-    """
+    """A member pod."""
 
     metadata: PodMeta
     group: str
     node: str = ""
     selector: dict[str, str] = field(default_factory=dict)
     gated: bool = False
+    """Whether it was not assigned a node yet."""
     awaits_rank: bool = False
+    """Whether it was assigned a node, and its gate stays until the pod has its rank."""
     deleted: bool = False
     phase: str = ""
     scheduled: float | None = None
+    """When it was bound, in epoch seconds."""
     given: dict[str, str] = field(default_factory=dict)
+    """Its labels among LABELS."""
 
     @property
     def name(self) -> str:

@@ -40,17 +40,18 @@ class GroupStatus:
 
 @dataclass(frozen=True, slots=True)
 class ResultRecord:
-    """Which attempt the written results belong to.
-
-    `workload` is the Workload's uid, `evictions` its evictions so far, `earlier` the attempts of Workloads before it. `over`
-    means the group has ended. `taken` counts the takeovers of each rank.
-    """
+    """Which attempt the written results belong to."""
 
     workload: str = ""
+    """The Workload's uid."""
     evictions: int = 0
+    """Its evictions so far."""
     earlier: int = 0
+    """The attempts of Workloads before it."""
     over: bool = False
+    """Whether the group has ended."""
     taken: Mapping[int, int] = field(default_factory=dict)
+    """How often each rank was taken over."""
 
     @property
     def retries(self) -> int:
@@ -100,25 +101,28 @@ class ResultRecord:
 
 @dataclass(frozen=True)
 class ResultInput:
-    """The present state of a group. Times are in epoch seconds.
-
-    `wanted` is the group's size; `existing`, the pods that count toward it (None: the living ones of `pods`). `fault` is why
-    the ConfigMap is unreadable; `data`, its content; `path_of` returns a pod's path. `solver` is the decision time not written
-    yet, in milliseconds. `seen` and `bound` are when this process saw the Workload and the last bound pod, if known.
-    """
+    """The present state of a group. Times are in epoch seconds."""
 
     data: Mapping[str, str]
+    """The content of the ConfigMap."""
     record: ResultRecord
     workload: Workload | None
     pods: Sequence[MemberPod]
     path_of: Callable[[MemberPod], Path]
+    """Returns a pod's path."""
     now: float
     wanted: int = 0
+    """The group's size."""
     existing: int | None = None
+    """The pods that count toward the size; None for the living ones of the pods."""
     fault: str | None = None
+    """Why the ConfigMap is unreadable, or None."""
     solver: float | None = None
+    """The decision time that is not written yet, in milliseconds."""
     seen: float | None = None
+    """When this process saw the Workload, if known."""
     bound: float | None = None
+    """When this process saw the last bound pod, if known."""
 
     @property
     def conditions(self) -> tuple[Condition, ...]:

@@ -19,24 +19,24 @@ from api.workloads import Workload
 
 @dataclass(frozen=True, slots=True)
 class AdmissionContext:
-    """What a Workload's admission depends on.
-
-    `cluster_queue_active` is the queue's Active condition; `checks` are the admission checks that apply to the Workload.
-    `waits_for_slice` is why the Workload cannot replace the slice that it names. `refusal` is why its pods would
-    be rejected or never bound, whatever capacity is free, as (reason, message). `gated_by` tells whether the annotation
-    `admission-gated-by` takes effect. `decided` is the reason, as written, for which the latest cycle lets the Workload wait.
-    """
+    """What a Workload's admission depends on."""
 
     local_queue: LocalQueue | None
     cluster_queue: ClusterQueue | None
     cluster_queue_active: bool
+    """The queue's Active condition."""
     namespace_matches: bool = True
     validation_error: str | None = None
     checks: tuple[str, ...] = ()
+    """The admission checks that apply to the Workload."""
     waits_for_slice: str | None = None
+    """Why the Workload cannot replace the slice that it names; None if it can."""
     refusal: tuple[str, str] | None = None
+    """Why its pods would be rejected or never bound, whatever capacity is free, as (reason, message)."""
     gated_by: bool = True
+    """Whether the annotation `admission-gated-by` takes effect."""
     decided: str | None = None
+    """The reason, as written, for which the latest cycle lets the Workload wait."""
 
 
 def blocker(workload: Workload, context: AdmissionContext) -> tuple[str, str] | None:

@@ -53,31 +53,30 @@ _AFTER_A_WHILE = (
 
 @dataclass(frozen=True, slots=True)
 class LifecycleRules:
-    """Lifecycle settings.
-
-    With `pods_ready` None, no workload waits for its pods. `finished_kept` is the number of seconds after which a finished
-    Workload is deleted, or None for never. `legacy_reasons` is the setting controller.legacyWaitReasons.
-    """
+    """Lifecycle settings."""
 
     pods_ready: PodsReadyRules | None = None
+    """With None, no workload waits for its pods."""
     finished_kept: float | None = None
+    """The seconds after which a finished Workload is deleted; None for never."""
     legacy_reasons: bool = False
+    """The setting controller.legacyWaitReasons."""
 
 
 @dataclass(frozen=True, slots=True)
 class LifecycleStep:
-    """A Workload's next status, and the seconds until time alone changes it, or None.
-
-    `eviction` is set if that status evicts the workload, `deactivate` if spec.active must become false, `delete` if the
-    Workload's retention period is over.
-    """
+    """A Workload's next status, and what has to be done besides."""
 
     status: WorkloadStatus
     events: Sequence[PlannedEvent] = field(default=())
     again_in: float | None = None
+    """The seconds until time alone changes the status, or None."""
     eviction: Eviction | None = None
+    """Set if the status evicts the workload."""
     deactivate: bool = False
+    """Whether spec.active must become false."""
     delete: bool = False
+    """Whether the Workload's retention period is over."""
 
 
 def not_before(workload: Workload, context: AdmissionContext) -> float:

@@ -36,17 +36,17 @@ class ProjectedMeta(msgspec.Struct, frozen=True, gc=False):
 
 @dataclass(frozen=True, slots=True)
 class ProjectedPod:
-    """A pod as the controller keeps it.
-
-    `bound` is None for a pod that occupies no node; `deleting` means a deletion timestamp is set. `claims` holds
-    `namespace/name` of the pod's PersistentVolumeClaims, `devices` of its ResourceClaimTemplates.
-    """
+    """A pod as the controller keeps it."""
 
     metadata: ProjectedMeta
     bound: BoundPod | None
+    """None for a pod that occupies no node."""
     deleting: bool = False
+    """Whether a deletion timestamp is set."""
     claims: tuple[str, ...] = ()
+    """`namespace/name` of the pod's PersistentVolumeClaims."""
     devices: tuple[str, ...] = ()
+    """`namespace/name` of its ResourceClaimTemplates."""
 
 
 class PodReader:

@@ -25,14 +25,15 @@ FOREVER = 10.0**12
 
 @dataclass(frozen=True, slots=True)
 class AttemptResult:
-    """The result of an attempt: `fits`, or the `reason` and `message` that the condition would have. `usage` is the quota
-    that the workload would take.
-    """
+    """The result of an attempt."""
 
     fits: bool
     reason: Reason = Reason.PENDING_EVALUATION
+    """That of the condition, if it does not fit."""
     message: str = ""
+    """That of the condition, if it does not fit."""
     usage: Mapping[FlavorResource, int] = field(default_factory=dict)
+    """The quota that the workload would take."""
 
 
 def attempt(

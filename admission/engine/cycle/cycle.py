@@ -54,16 +54,15 @@ from admission.engine.spare_quota import shortage, within_quota
 
 @dataclass(frozen=True, slots=True)
 class CycleReport:
-    """The decisions of a cycle, in order. `more` is True if the budget ended the cycle and heads are left.
-
-    `notices` are for workloads that were not evaluated: blocked, or equivalent to one that was just refused. `undecided` are
-    workloads whose evaluation raised an exception; they are no longer in the queues.
-    """
+    """The decisions of a cycle, in order."""
 
     decisions: tuple[Decision, ...]
     notices: tuple[NotEvaluated, ...]
+    """For workloads that were not evaluated: blocked, or equivalent to one that was just refused."""
     more: bool
+    """True if the budget ended the cycle and heads are left."""
     undecided: tuple[tuple[Workload, Exception], ...] = ()
+    """Workloads whose evaluation raised an exception; they are no longer in the queues."""
 
     @property
     def admitted(self) -> int:

@@ -13,21 +13,21 @@ from admission.engine.spare_quota import with_spares
 
 @dataclass(frozen=True, slots=True)
 class Nomination:
-    """The flavors and domains of a workload. `workload` has the pod counts of this nomination; `victims` must leave first.
-
-    `places` has the domains by pod set; if the mode is not Fit, those that the workload would take after evictions.
-    `fits_nowhere`: not even nodes without any workload have room. `failed` maps (pod set, flavor) to the reason for which the
-    flavor fails if no workload can be evicted, although its quota might fit. `overtaking` is set if it starts before another
-    workload only because it is expected to end in time.
-    """
+    """The flavors and domains of a workload."""
 
     workload: Workload
+    """Has the pod counts of this nomination."""
     assignment: FlavorAssignment
     places: Mapping[str, Assignment] = field(default_factory=dict)
+    """The domains by pod set; if the mode is not Fit, those that the workload would take after evictions."""
     victims: tuple[Victim, ...] = ()
+    """They must leave first."""
     fits_nowhere: bool = False
+    """Whether not even nodes without any workload have room."""
     failed: Mapping[tuple[str, str], str] = field(default_factory=dict)
+    """Why a flavor fails if no workload can be evicted, although its quota might fit, by (pod set, flavor)."""
     overtaking: Overtaking | None = None
+    """Set if it starts before another workload only because it is expected to end in time."""
 
     @property
     def mode(self) -> Mode:

@@ -116,15 +116,15 @@ class LimitTime:
 
 @dataclass(frozen=True, slots=True)
 class LetEvict:
-    """The queue's preemption policy permits the preemption: `field` of spec.preemption becomes `value`.
-
-    `evicts` names the workloads that are then evicted.
-    """
+    """The queue's preemption policy permits the preemption."""
 
     cluster_queue: str
     field: str
+    """The field of spec.preemption."""
     value: str
+    """What it becomes."""
     evicts: tuple[str, ...]
+    """The workloads that are then evicted."""
 
 
 @dataclass(frozen=True, slots=True)

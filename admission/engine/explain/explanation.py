@@ -36,67 +36,74 @@ class CapacityUserKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class CapacityUser:
-    """A user of `amount` of a resource. `name` is a workload's or pod's key, or the flavor; `node`, the node of a pod."""
+    """A user of a resource."""
 
     kind: CapacityUserKind
     name: str
+    """A workload's or pod's key, or the flavor."""
     amount: int
+    """How much it uses."""
     node: str = ""
+    """The node of a pod."""
 
 
 @dataclass(frozen=True, slots=True)
 class Shortage:
-    """A resource that by itself does not suffice for all pods, on those nodes of one domain that the pods may use.
-
-    `asked` is the request of all pods together; `free`, the free amount; `pods`, how many pods that holds; `short`, the
-    request of the remaining pods. `takers` are the largest users of the rest, at most five.
-    """
+    """A resource that by itself does not suffice for all pods, on those nodes of one domain that the pods may use."""
 
     resource: str
     asked: int
+    """The request of all pods together."""
     free: int
+    """The free amount."""
     pods: int
+    """How many pods the free amount holds."""
     short: int
+    """The request of the remaining pods."""
     takers: tuple[CapacityUser, ...] = ()
+    """The largest users of the rest, at most five."""
 
 
 @dataclass(frozen=True, slots=True)
 class Exclusion:
-    """Excluded nodes of one domain. `what` is the taint or the label; `pods` is how many pods they would hold otherwise.
-
-    `more` is how many taints or labels `what` counts because there are too many to name them; 0 if it names one.
-    """
+    """Excluded nodes of one domain."""
 
     code: Reason
     what: str
+    """The taint or the label."""
     nodes: int
     pods: int
+    """How many pods the nodes would hold otherwise."""
     more: int = 0
+    """How many taints or labels `what` counts because there are too many to name them; 0 if it names one."""
 
 
 @dataclass(frozen=True, slots=True)
 class LevelView:
-    """What one level offers to the pod sets of one group.
-
-    `domain` is the path of its best domain, widest level first, which holds `fits` of `wanted` (`unit`: pods or slices);
-    `everywhere` is what all domains of the level hold together. `asked` tells whether the request names this level.
-    `shortages` are resources of which too little is free; `torn`, resources of which enough is free, but in pieces that hold
-    too few whole pods. `fragmented` means that no resource is short and still not all pods fit. `leader` tells whether the
-    group's leader finds a node.
-    """
+    """What one level offers to the pod sets of one group."""
 
     level: str
     domain: tuple[str, ...]
+    """The path of its best domain, widest level first."""
     fits: int
+    """How many units that domain holds."""
     wanted: int
+    """How many units must fit."""
     unit: str
+    """Pods or slices."""
     everywhere: int
+    """How many units all domains of the level hold together."""
     asked: bool = False
+    """Whether the request names this level."""
     shortages: tuple[Shortage, ...] = ()
+    """Resources of which too little is free."""
     torn: tuple[Shortage, ...] = ()
+    """Resources of which enough is free, but in pieces that hold too few whole pods."""
     exclusions: tuple[Exclusion, ...] = ()
     fragmented: bool = False
+    """Whether no resource is short and still not all pods fit."""
     leader: bool = True
+    """Whether the group's leader finds a node."""
 
     def codes(self) -> Iterator[Reason]:
         """Yields the reason codes of what limits the best domain."""
@@ -136,35 +143,36 @@ class QuotaUser:
 
 @dataclass(frozen=True, slots=True)
 class QuotaView:
-    """Quota of one resource in a flavor.
-
-    `available` is what the queue can use now, including borrowing; `most`, what it could use if no workload used any. `short`
-    is the amount by which the request exceeds `available`. `users` and `workloads` are the largest users, at most five.
-    """
+    """Quota of one resource in a flavor."""
 
     resource: str
     asked: int
     nominal: int
     available: int
+    """What the queue can use now, including borrowing."""
     most: int
+    """What it could use if no workload used any."""
     short: int
+    """The amount by which the request exceeds what is available."""
     users: tuple[QuotaUser, ...] = ()
+    """The largest users, at most five."""
     workloads: tuple[CapacityUser, ...] = ()
+    """The workloads that use most, at most five."""
 
 
 @dataclass(frozen=True, slots=True)
 class FlavorView:
-    """A flavor that was tried. `code` and `message` tell why it does not match at all; None and empty if it does.
-
-    `pod_sets` are those that were not placed on its nodes, irrespective of quota.
-    """
+    """A flavor that was tried."""
 
     flavor: str
     topology: str | None
     code: Reason | None = None
+    """Why it does not match at all; None if it does."""
     message: str = ""
+    """The words of that; empty if it matches."""
     quota: tuple[QuotaView, ...] = ()
     pod_sets: tuple[PodSetView, ...] = ()
+    """Those that were not placed on its nodes, irrespective of quota."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,35 +201,37 @@ class Taken:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """Why the workload is in its state. `message` is Kueue's text for its condition.
-
-    `starts` is its latest start if one is reserved, in epoch seconds; `behind`, the reservations that hold it back although it
-    fits; `victims`, the workloads evicted for it, which must leave first. `cause` tells why its queue is inactive, or that no
-    controller answers its admission checks. `proofs` are certificates of an admitted or fitting workload's domains. `ahead`
-    holds the workloads ahead of it in its queue, if it would fit; at most five. Each of the `remedies` suffices alone, also
-    after all workloads considered first had their turn; the easiest comes first. `taken` holds remedies that would suffice
-    only without competitors. `usage` names LocalQueues that come first by usage, and holds of nodes that charge its queue.
-    `complete` is False if the search for remedies exhausted its budget. `forecast` tells between which times the controller
-    expects the start; empty if it does not.
-    """
+    """Why the workload is in its state."""
 
     workload: str
     cluster_queue: str
     verdict: Verdict
     reason: ReasonCode
     message: str
+    """Kueue's text for its condition."""
     flavors: tuple[FlavorView, ...] = ()
     remedies: tuple[Remedy, ...] = ()
+    """Each suffices alone, also after all workloads considered first had their turn; the easiest comes first."""
     ahead: tuple[str, ...] = ()
+    """The workloads ahead of it in its queue, if it would fit; at most five."""
     complete: bool = True
+    """False if the search for remedies exhausted its budget."""
     starts: float | None = None
+    """Its latest start if one is reserved, in epoch seconds."""
     behind: tuple[Behind, ...] = ()
+    """The reservations that hold it back although it fits."""
     victims: tuple[str, ...] = ()
+    """The workloads evicted for it, which must leave first."""
     taken: tuple[Taken, ...] = ()
+    """Remedies that would suffice only without competitors."""
     proofs: tuple[Proved, ...] = ()
+    """Certificates of an admitted or fitting workload's domains."""
     cause: str = ""
+    """Why its queue is inactive, or that no controller answers its admission checks."""
     usage: str = ""
+    """LocalQueues that come first by usage, and holds of nodes that charge its queue."""
     forecast: str = ""
+    """Between which times the controller expects the start; empty if it does not."""
 
     @property
     def codes(self) -> tuple[ReasonCode, ...]:

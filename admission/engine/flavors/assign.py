@@ -102,17 +102,17 @@ _WORDS = {
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """The result of one flavor for a pod set. `reasons` says why it does not fit at once; `reason` classifies that.
-
-    `needed_quota` maps resources that are short of quota to the least amount that must be free.
-    """
+    """The result of one flavor for a pod set."""
 
     flavor: str
     mode: Mode
     level: int = 0
     reasons: tuple[str, ...] = ()
+    """Why it does not fit at once."""
     reason: Reason | None = None
+    """Classifies that."""
     needed_quota: tuple[FlavorResource, int] | None = None
+    """The resources that are short of quota, with the least amount that must be free."""
 
     def text(self) -> str:
         """Returns the text for an event: the flavor with its mode, borrowing level and reasons."""
@@ -136,24 +136,23 @@ class Pick:
 
 @dataclass(frozen=True, slots=True)
 class PodSetFlavors:
-    """The flavors of one pod set.
-
-    `requests` are totals, `reasons` says why they do not fit at once, `error` why the pod set is invalid.
-
-    `topology` is the flavor on whose nodes the pod set is placed, None if it is not placed. `attempts` are the flavors that
-    were tried, in order; if the pod set gets none, those of the resource group that failed. `unplaced` is the reason that the
-    placement gave.
-    """
+    """The flavors of one pod set."""
 
     name: str
     picks: Mapping[str, Pick]
     requests: Mapping[str, int]
+    """Totals."""
     reasons: tuple[str, ...] = ()
+    """Why they do not fit at once."""
     reason: Reason | None = None
     error: str | None = None
+    """Why the pod set is invalid."""
     topology: str | None = None
+    """The flavor on whose nodes the pod set is placed; None if it is not placed."""
     attempts: tuple[Attempt, ...] = ()
+    """The flavors that were tried, in order; if the pod set gets none, those of the resource group that failed."""
     unplaced: str | None = None
+    """The reason that the placement gave."""
 
     @property
     def mode(self) -> Mode:

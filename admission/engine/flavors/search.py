@@ -50,19 +50,19 @@ Refused = Mapping[tuple[str, str], str]
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """Limits of a search.
-
-    `refused` has flavors to skip, with the message of the placement. `tried` has the position where the last search ended, by
-    pod set and resource (`FlavorAssignment.tried`); the search continues after it. `pinned` has the only flavor to consider,
-    by pod set and resource, and `kept` likewise the flavor that its running pods have. `fair` says that fair
-    sharing is on, which lets a ClusterQueue that reclaims preempt while it borrows.
-    """
+    """Limits of a search."""
 
     refused: Refused = field(default_factory=dict)
+    """Flavors to skip, with the message of the placement."""
     tried: Mapping[tuple[str, str], int] = field(default_factory=dict)
+    """The position where the last search ended, by pod set and resource (`FlavorAssignment.tried`); the search continues after
+    it."""
     pinned: Mapping[tuple[str, str], str] | None = None
+    """The only flavor to consider, by pod set and resource."""
     kept: Mapping[tuple[str, str], str] = field(default_factory=dict)
+    """The flavor that its running pods have, by pod set and resource."""
     fair: bool = False
+    """Whether fair sharing is on, which lets a ClusterQueue that reclaims preempt while it borrows."""
 
 
 @dataclass(slots=True)

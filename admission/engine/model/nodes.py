@@ -16,33 +16,35 @@ FlavorResource = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A node. `usable` means Ready and schedulable, `responds` Ready; `allocatable` has no pods subtracted."""
+    """A node."""
 
     name: str
     labels: Mapping[str, str]
     allocatable: Amounts
+    """No pods are subtracted."""
     taints: tuple[Taint, ...] = ()
     usable: bool = True
+    """Whether it is Ready and schedulable."""
     responds: bool = True
+    """Whether it is Ready."""
 
 
 @dataclass(frozen=True, slots=True)
 class BoundPod:
-    """A pod that occupies a node (bound, not terminated).
-
-    `workload` is the key of the Workload that the pod names. `exclusive` is what only one pod per node can have
-    (api.pod.exclusive). `facts` is what terms of other pods can match; None means unknown, and no term counts the pod.
-    `charged` is what the pod counts in quota if that differs from its requests (resources excluded or transformed), else None.
-    """
+    """A pod on a node."""
 
     key: str
     node: str
     requests: Amounts
     workload: str | None = None
+    """The key of the Workload that the pod names."""
     pod_set: str | None = None
     exclusive: Amounts = field(default_factory=dict)
+    """What only one pod per node can have (api.pod.exclusive)."""
     facts: PodFacts | None = None
+    """What terms of other pods can match; None means unknown, and no term counts the pod."""
     charged: Amounts | None = None
+    """What the pod counts in quota if that differs from its requests (resources excluded or transformed), else None."""
 
 
 @dataclass(frozen=True, slots=True)

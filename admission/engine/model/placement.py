@@ -23,15 +23,15 @@ class Counting(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class PlacementOptions:
-    """Placement options: Kueue's feature gates and their defaults (quirks A.2), and Stowage's own.
-
-    `counting`, `profile` and `exact_budget` are Stowage's. `exact_budget` bounds the exact solvers by the number of search
-    nodes instead of time, so that the same input always gives the same answer; at least 1.
+    """Kueue's feature gates for placement and their defaults (quirks A.2), and Stowage's own options, which are the first
+    three.
     """
 
     counting: Counting = Counting.NODES
     profile: Profile = Profile.EXACT
     exact_budget: int = 20_000
+    """Bounds the exact solvers by the number of search nodes instead of time, so that the same input always gives the same
+    answer; at least 1."""
     least_free_for_unconstrained: bool = True  # TASProfileMixed
     balanced: bool = False  # TASBalancedPlacement
     multi_layer: bool = True  # TASMultiLayerTopology
@@ -42,21 +42,21 @@ class PlacementOptions:
 
 @dataclass(frozen=True, slots=True)
 class PlacementRequest:
-    """One pod set to place on the nodes of one flavor; `implied` means that the queue, not the user, requests topology.
-
-    `previous` is its present assignment: of the older slice (to place) or of this workload (to replace a node). `profile` is
-    the workload's or its queue's own, or None for that of the options. `facts` is what terms of other pods see of its pods.
-    `most_per_host` limits its pods on each host, so that less is held beside them; 0 for no limit.
-    """
+    """One pod set to place on the nodes of one flavor."""
 
     pod_set: PodSet
     flavor: str
     count: int
     implied: bool = False
+    """Whether the queue, not the user, requests topology."""
     previous: Assignment | None = None
+    """Its present assignment: of the older slice (to place) or of this workload (to replace a node)."""
     profile: Profile | None = None
+    """The workload's or its queue's own; None for that of the options."""
     facts: PodFacts | None = None
+    """What terms of other pods see of its pods."""
     most_per_host: int = 0
+    """Limits its pods on each host, so that less is held beside them; 0 for no limit."""
 
     @property
     def asks_beside(self) -> bool:

@@ -28,20 +28,20 @@ class SpareRule:
 
 @dataclass(frozen=True, slots=True)
 class Flavor:
-    """A class of nodes. `levels` is None without a topology; `topology` names it in messages.
-
-    `topology` without `levels` means that the named Topology does not exist. `spare` is the rule for hosts that are kept free.
-    `node_holds` are all holds of nodes of the cluster, by name; the ledger adds them.
-    """
+    """A class of nodes. A topology without levels does not exist."""
 
     name: str
     node_labels: Mapping[str, str] = field(default_factory=dict)
     taints: tuple[Taint, ...] = ()
     tolerations: tuple[Toleration, ...] = ()
     topology: str | None = None
+    """Names the topology in messages."""
     levels: tuple[str, ...] | None = None
+    """None without a topology."""
     spare: SpareRule | None = None
+    """The rule for hosts that are kept free."""
     node_holds: tuple[NodeHold, ...] = ()
+    """All holds of nodes of the cluster, by name; the ledger adds them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,30 +106,21 @@ class PreemptionPolicy:
 
 @dataclass(frozen=True, slots=True)
 class UnansweredCheck:
-    """An admission check that no controller answers: missing (no `controller`), inactive, or not `supported`.
-
-    `says` is the message of its Active condition.
-    """
+    """An admission check that no controller answers: missing, inactive, or not supported."""
 
     name: str
     controller: str = ""
+    """Empty if it is missing."""
     supported: bool = True
     says: str = ""
+    """The message of its Active condition."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterQueue:
     """A queue with its quota.
 
-    `inactive` is the message of its Active condition while it admits nothing, else None. `unanswered` holds its admission
-    checks that no controller answers; `only_checks` means that nothing else keeps it inactive. Whether the queue accepts a
-    namespace is decided by the feed, which knows namespace labels, and comes with each workload. With `ignores_uncovered`,
-    resources that no group covers are not counted; otherwise a workload that requests them fits nowhere. With
-    `reserves_starts`, the first waiting workload gets a reserved start, and others that do not delay it may overtake it; with
-    `by_guess`, those of this queue without a time limit may also do so by their guess. `outside` is usage
-    of its quota by pods that no Workload counts, charged to the first flavor of each resource. `restart` are the terms of its
-    workloads that give none; `moves_per_day` is how many of them may be moved in 24 hours, None for any number.
-    `by_usage`: the past usage of LocalQueues orders its workloads (admission fair sharing), where that is configured.
+    Whether the queue accepts a namespace is decided by the feed, which knows namespace labels, and comes with each workload.
     """
 
     name: str
@@ -142,16 +133,26 @@ class ClusterQueue:
     weight_milli: int = 1000
     checks: tuple[str, ...] = ()
     inactive: str | None = None
+    """The message of its Active condition while it admits nothing, else None."""
     unanswered: tuple[UnansweredCheck, ...] = ()
+    """Its admission checks that no controller answers."""
     only_checks: bool = False
+    """Whether nothing but these checks keeps it inactive."""
     profile: Profile | None = None
     ignores_uncovered: bool = False
+    """Whether resources that no group covers are not counted; otherwise a workload that requests them fits nowhere."""
     reserves_starts: bool = False
+    """Whether the first waiting workload gets a reserved start, and others that do not delay it may overtake it."""
     by_guess: bool = False
+    """Whether those of this queue without a time limit may also overtake by their guess."""
     outside: Amounts = field(default_factory=dict)
+    """Usage of its quota by pods that no Workload counts, charged to the first flavor of each resource."""
     restart: RestartTerms = NO_TERMS
+    """The terms of its workloads that give none."""
     moves_per_day: int | None = None
+    """How many of its workloads may be moved in 24 hours; None for any number."""
     by_usage: bool = False
+    """Whether the past usage of LocalQueues orders its workloads (admission fair sharing), where that is configured."""
 
     @property
     def flavors(self) -> tuple[str, ...]:

@@ -33,14 +33,7 @@ class Profile(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class TopologyRequest:
-    """A pod set's topology request. At most one of required, preferred, unconstrained applies, in that order.
-
-    `explicit` is False if only an index label was recorded: then topology applies only if the queue implies it. `constraints`
-    apply inside the domain to which the request is bound. `relax_after` is the number of seconds after which a required level
-    widens by one level, finally becoming preferred; None for never. `near` is the full path (level values, widest first) of a
-    node whose domain of the required level must hold the pods; None for any domain. `spare_hosts` is the number of hosts to
-    hold free for pods whose host fails.
-    """
+    """A pod set's topology request. At most one of required, preferred, unconstrained applies, in that order."""
 
     required: str | None = None
     preferred: str | None = None
@@ -49,10 +42,16 @@ class TopologyRequest:
     slices: tuple[SliceLayer, ...] = ()
     slice_topology_only: bool = False
     explicit: bool = True
+    """False if only an index label was recorded: then topology applies only if the queue implies it."""
     constraints: tuple[LevelConstraint, ...] = ()
+    """They apply inside the domain to which the request is bound."""
     relax_after: int | None = None
+    """The seconds after which a required level widens by one level, finally becoming preferred; None for never."""
     near: tuple[str, ...] | None = None
+    """The full path (level values, widest first) of a node whose domain of the required level must hold the pods; None for any
+    domain."""
     spare_hosts: int = 0
+    """The number of hosts to hold free for pods whose host fails."""
 
     @property
     def asks_beside(self) -> bool:

@@ -14,32 +14,33 @@ from api.pod.pods import NodeSelectorTerm, PreferredTerm, Toleration
 
 @dataclass(frozen=True, slots=True)
 class PodSet:
-    """Pods with equal requests. `requests` are those of a single pod, without `pods`; `affinity` is None without affinity.
-
-    `charged` is what a pod counts in quota if that differs from its requests (resources excluded or transformed), else None.
-    `exclusive` is what only one pod per node can have (api.pod.exclusive). `volumes` has, for each volume that some nodes
-    cannot reach, the node terms of which one must match; `gathered` has the topology keys of which one domain each must hold
-    all pods, because they share a volume that is chosen later. `labels` are those of the template. `facts` describes the pods
-    to other pods' terms if they have terms themselves, else None. `node_holds` names the holds whose nodes the pods may use
-    now, None for all of them; requests.py sets it in each request.
-    """
+    """Pods with equal requests."""
 
     name: str
     count: int
     requests: Amounts
+    """Those of a single pod, without `pods`."""
     min_count: int | None = None
     topology: TopologyRequest | None = None
     node_selector: Mapping[str, str] = field(default_factory=dict)
     affinity: tuple[NodeSelectorTerm, ...] | None = None
+    """The terms of which a node must match one; None without affinity."""
     preferred_affinity: tuple[PreferredTerm, ...] = ()
     tolerations: tuple[Toleration, ...] = ()
     charged: Amounts | None = None
+    """What a pod counts in quota if that differs from its requests (resources excluded or transformed), else None."""
     exclusive: Amounts = field(default_factory=dict)
+    """What only one pod per node can have (api.pod.exclusive)."""
     volumes: tuple[tuple[NodeSelectorTerm, ...], ...] = ()
+    """For each volume that some nodes cannot reach, the node terms of which one must match."""
     gathered: tuple[str, ...] = ()
+    """Topology keys. One domain of each must hold all pods, because they share a volume that is chosen later."""
     labels: Labels = ()
+    """Those of the template."""
     facts: PodFacts | None = None
+    """What other pods' terms see of the pods, if the pods have terms themselves, else None."""
     node_holds: tuple[str, ...] | None = ()
+    """The holds whose nodes the pods may use now; None for all of them. requests.py sets it in each request."""
 
     @property
     def devices(self) -> int:
@@ -49,12 +50,15 @@ class PodSet:
 
 @dataclass(frozen=True, slots=True)
 class PodSetAdmission:
-    """The admission of one pod set. `usage` is the total charged to quota; `count` may be lower than requested."""
+    """The admission of one pod set."""
 
     name: str
     flavors: Mapping[str, str]
+    """Flavor by resource."""
     usage: Amounts
+    """The total charged to quota."""
     count: int
+    """May be lower than requested."""
     assignment: Assignment | None = None
 
 
@@ -77,72 +81,80 @@ class Admission:
 
 @dataclass(frozen=True, slots=True)
 class Gang:
-    """The gang that a workload is, or joins late. `uid` orders gangs of equal time, so that members are adjacent.
-
-    `together` holds the keys of the workloads that start in one cycle or not at all (a gang group, including this workload),
-    or nothing. `started` means that its pods were ungated. `joins` is the key of the gang's own workload, for a late joiner.
-    `minimum` is the number of pods that start without the others if not all of them fit, None for all.
-    """
+    """The gang that a workload is, or joins late."""
 
     uid: str
+    """Orders gangs of equal time, so that members are adjacent."""
     together: tuple[str, ...] = ()
+    """The keys of the workloads that start in one cycle or not at all (a gang group, including this workload), or nothing."""
     started: bool = False
+    """Whether its pods were ungated."""
     joins: str = ""
+    """The key of the gang's own workload, for a late joiner; else empty."""
     minimum: int | None = None
+    """The number of pods that start without the others if not all of them fit; None for all."""
 
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """A workload as the engine sees it. Times are in epoch seconds.
-
-    `queue` is the LocalQueue's key, `cluster_queue` its ClusterQueue. `queued` is the time that orders workloads of equal
-    priority (creation, or an eviction's time where the rules say so; for a gang, the creation of its first pod). `blocked` is
-    why the workload must not be considered at all (deactivated, gated, queue missing or stopped, namespace rejected), as
-    (reason, message), or None. `defect` is an error of its pods, reported when its turn comes, so it holds up a StrictFIFO
-    queue as `blocked` does not. `not_before` ends its backoff. `reserved` is since when it has held quota, None for just now.
-    `job_uid` is the owning job's UID, for messages. `gang` is set for gangs and late joiners. `time_limit` is the number of
-    seconds it may still run, None for no limit; `admitted` is since when it runs, or None. `gated` means that a preemption
-    gate is closed, so it must not preempt. `one_pod` marks the Workload of a single plain pod, which nothing replaces.
-    `replaces` is the key of the admitted workload of its job that this one replaces, or empty. `pod_labels` are labels that
-    its owner gives each pod in addition to the template's. `boost` is the part of its priority from the annotation
-    `priority-boost`. `restart` are the terms under which it may be started at another place while it runs.
-    `reservation` is the hold of nodes that it names, or empty. `guess` is for how many seconds it will run at most as
-    far as is known from others like it, None if its queue does not go by that or nothing is known. `yields` is from when on
-    it may be evicted for a head that it has overtaken, because it started by its guess; None if it did not.
-    `priority_elsewhere` is for a gang whose user writes its priority: the priority that counts against workloads of other
-    namespaces, at most `priority`; None if `priority` counts everywhere. `termination` is the number of seconds that its pods
-    have to end once its time is over.
-    """
+    """A workload as the engine sees it. Times are in epoch seconds."""
 
     key: str
     uid: str
     queue: str
+    """The key of its LocalQueue."""
     cluster_queue: str
+    """The ClusterQueue of its LocalQueue."""
     pod_sets: tuple[PodSet, ...]
     priority: int = 0
     queued: float = 0.0
+    """Orders workloads of equal priority: the creation, or an eviction's time where the rules say so; for a gang, the creation
+    of its first pod."""
     not_before: float = 0.0
+    """The end of its backoff."""
     blocked: tuple[str, str] | None = None
+    """Why it must not be considered at all (deactivated, gated, queue missing or stopped, namespace rejected), as (reason,
+    message); None if it may be."""
     defect: str | None = None
+    """An error of its pods, or None. It is reported when the workload's turn comes, so it holds up a StrictFIFO queue as
+    `blocked` does not."""
     admission: Admission | None = None
     evicted: bool = False
     profile: Profile | None = None
     reserved: float | None = None
+    """Since when it has held quota; None for just now."""
     job_uid: str = ""
+    """The UID of its job, for messages."""
     gang: Gang | None = None
+    """Set for gangs and late joiners."""
     time_limit: float | None = None
+    """The seconds that it may still run; None for no limit."""
     admitted: float | None = None
+    """Since when it runs, or None."""
     gated: bool = False
+    """Whether a preemption gate is closed, so that it must not preempt."""
     one_pod: bool = False
+    """Whether it is of a single plain pod, which nothing replaces."""
     replaces: str = ""
+    """The key of the admitted workload of its job that this one replaces, or empty."""
     pod_labels: Labels = ()
+    """Labels that its owner gives each pod besides the template's."""
     boost: int = 0
+    """The part of its priority that the annotation `priority-boost` adds."""
     restart: RestartTerms = NO_TERMS
+    """The terms under which it may be started at another place while it runs."""
     reservation: str = ""
+    """The hold of nodes that it names, or empty."""
     guess: float | None = None
+    """For how many seconds it will run at most, as far as others like it tell; None if its queue does not go by that or
+    nothing is known."""
     yields: float | None = None
+    """From when on it may be evicted for a head that it has overtaken, because it started by its guess; None if it did not."""
     priority_elsewhere: int | None = None
+    """For a gang whose user writes its priority: the priority that counts against workloads of other namespaces, at most
+    `priority`; None if `priority` counts everywhere."""
     termination: float = 0.0
+    """The seconds that its pods have to end once its time is over."""
     annotations: Labels = ()
     """Those of its annotations that a feature reads (`Feature.annotations`)."""
 

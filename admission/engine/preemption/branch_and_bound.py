@@ -24,17 +24,16 @@ MOST = 64
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DomainBound:
-    """A domain, and what is known of the sets in it at little cost; `domain` is None if no topology is requested or its
-    capacity is not counted.
-
-    `inside` holds the candidates that use capacity in the domain (all candidates if `domain` is None), in Kueue's order. `top`
-    is a lower bound of the highest priority in any set, and `number` of how many of `inside` it has.
-    """
+    """A domain, and what is known of the sets in it at little cost."""
 
     domain: CandidateDomain | None
+    """None if no topology is requested or its capacity is not counted."""
     inside: Sequence[Candidate]
+    """The candidates that use capacity in the domain (all candidates without a domain), in Kueue's order."""
     top: int
+    """A lower bound of the highest priority in any set."""
     number: int
+    """A lower bound of how many of these candidates a set has."""
     free: bool
 
     @classmethod

@@ -28,22 +28,23 @@ Needed = frozenset[FlavorResource]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PreemptionContext:
-    """The preemptor and what it needs.
-
-    `usage` is all quota that it requests; `needed`, the (flavor, resource) pairs that are short; `requests`, the pod sets to
-    place on a topology; `now` is in epoch seconds. `past` is the past usage of LocalQueues, None if it does not count.
-    `assignment` has the flavors, known where pods are placed.
-    """
+    """The preemptor and what it needs."""
 
     workload: Workload
     queue: ClusterQueue
     node: QuotaNode
     usage: Mapping[FlavorResource, int]
+    """All quota that it requests."""
     needed: Needed
+    """The (flavor, resource) pairs that are short."""
     requests: Sequence[PlacementRequest]
+    """The pod sets to place on a topology."""
     now: float
+    """In epoch seconds."""
     past: PastUsage | None = None
+    """The past usage of LocalQueues; None if it does not count."""
     assignment: FlavorAssignment | None = None
+    """The flavors, known where pods are placed."""
 
     @property
     def policy(self) -> PreemptionPolicy:

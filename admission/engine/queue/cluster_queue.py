@@ -118,23 +118,23 @@ def shape_of(workload: Workload, *, timed: bool = False) -> Hashable:
 
 @dataclass(slots=True, eq=False)
 class EquivalenceClass:
-    """The workloads of one shape.
-
-    `line`: priority and LocalQueue of all members as far as they order the queue (`line_of`). `refused`: the reason if
-    the class is inadmissible. `unevaluated`: keys of members that were never evaluated. `again`: when
-    time alone requeues the class (epoch seconds), from the last refusal. `hint`: the queueing hint; None: any change may help.
-    `short`: reason and hint of the last refusal if only quota was missing.
-    """
+    """The workloads of one shape."""
 
     shape: Hashable
     line: Line = (0, "")
+    """Priority and LocalQueue of all members as far as they order the queue (`line_of`)."""
     members: dict[str, Order] = field(default_factory=dict)
     heap: list[Order] = field(default_factory=list)
     unevaluated: set[str] = field(default_factory=set)
+    """The keys of members that were never evaluated."""
     refused: ReasonCode | None = None
+    """The reason if the class is inadmissible."""
     again: float | None = None
+    """When time alone requeues the class (epoch seconds), from the last refusal."""
     hint: QueueingHint | None = None
+    """The queueing hint; None: any change may help."""
     short: tuple[ReasonCode, QueueingHint] | None = None
+    """Reason and hint of the last refusal if only quota was missing."""
 
     def first(self) -> Order | None:
         """Returns the first member in order. Drops entries of members that left when they reach the top of the heap."""
@@ -159,29 +159,29 @@ class EquivalenceClass:
 
 @dataclass(slots=True, eq=False)
 class QueueLine:
-    """The pending workloads of a queue.
-
-    `active`: by line (`line_of`) a heap of the first member of each active class; outdated entries are dropped when they reach
-    the top. There is one heap for all unless past usage orders the queue (`past`).
-    `within`: whom its workloads may evict in it.
-    `inadmissible_head`: order and reason of the refused head of a StrictFIFO queue; `inadmissible_head_hint`: its hint.
-    `timed`: the time limit is part of the shape.
-    `aged`: older workloads may evict more. `beside_reservations`: capacity reservations of other workloads may keep some
-    workloads inadmissible.
-    """
+    """The pending workloads of a queue."""
 
     strict: bool = False
     timed: bool = False
+    """Whether the time limit is part of the shape."""
     reserves_starts: bool = False
     by_guess: bool = False
     aged: bool = False
+    """Whether older workloads may evict more."""
     beside_reservations: bool = False
+    """Whether capacity reservations of other workloads may keep some workloads inadmissible."""
     classes: dict[Hashable, EquivalenceClass] = field(default_factory=dict)
     past: PastUsage | None = None
+    """The past usage that orders the queue, if it does."""
     within: str = "Never"
+    """Whom its workloads may evict in it."""
     active: dict[Line, list[tuple[Order, int, EquivalenceClass]]] = field(default_factory=dict)
+    """By line (`line_of`) a heap of the first member of each active class; outdated entries are dropped when they reach the
+    top. There is one heap for all unless past usage orders the queue."""
     inadmissible_head: tuple[Order, ReasonCode] | None = None
+    """Order and reason of the refused head of a StrictFIFO queue."""
     inadmissible_head_hint: QueueingHint | None = None
+    """The hint of that head."""
     _short: dict[tuple[FlavorResource, int | None], list[tuple[int, int, EquivalenceClass, QueueingHint]]] = field(
         default_factory=dict
     )

@@ -36,16 +36,16 @@ MOST = 10_000
 
 @dataclass(frozen=True, slots=True)
 class EvictedPair:
-    """The recent evictions of `victim` for `preemptor` (keys).
-
-    `at`: when they were decided (epoch seconds); `leaving`: the last eviction is not complete; `times`: how many there were.
-    """
+    """The recent evictions of a victim for a preemptor (keys)."""
 
     preemptor: str
     victim: str
     at: tuple[float, ...]
+    """When they were decided (epoch seconds)."""
     leaving: bool
+    """Whether the last eviction is not complete."""
     times: int = 1
+    """How many there were."""
 
     @property
     def pause(self) -> float:

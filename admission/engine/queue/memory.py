@@ -16,20 +16,20 @@ from admission.engine.reasons import ReasonCode
 
 @dataclass(frozen=True, slots=True)
 class QueueMemory:
-    """By workload key.
-
-    `hints`: queueing hints of inadmissible workloads. `short`: reason and hint of active workloads that were last refused for
-    quota alone. `unevaluated`: workloads that were never evaluated. `returning`: workloads whose capacity reservation ended and
-    that were not evaluated since. `unforeseen`: heads whose start is unknown. `blocking`: refused heads of
-    StrictFIFO queues that nothing passes.
-    """
+    """What was decided of workloads, by their keys."""
 
     hints: Mapping[str, QueueingHint] = field(default_factory=dict)
+    """Queueing hints of inadmissible workloads."""
     short: Mapping[str, tuple[ReasonCode, QueueingHint]] = field(default_factory=dict)
+    """Reason and hint of active workloads that were last refused for quota alone."""
     unevaluated: frozenset[str] = frozenset()
+    """Workloads that were never evaluated."""
     returning: frozenset[str] = frozenset()
+    """Workloads whose capacity reservation ended and that were not evaluated since."""
     unforeseen: frozenset[str] = frozenset()
+    """Heads whose start is unknown."""
     blocking: frozenset[str] = frozenset()
+    """Refused heads of StrictFIFO queues that nothing passes."""
 
 
 def refusals(

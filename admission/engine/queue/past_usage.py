@@ -54,18 +54,17 @@ class UsageRules:
 
 @dataclass(frozen=True, slots=True)
 class UsageRecord:
-    """The stored state of a LocalQueue, for status and snapshots. `updated`: the last sample (epoch seconds).
-
-    `beside` is what was held beside quota at that time. `entries`: penalties of admissions that are not known to be written,
-    by workload.
-    """
+    """The stored state of a LocalQueue, for status and snapshots."""
 
     queue: str
     weight: float = 1.0
     consumed: dict[str, float] = field(default_factory=dict)
     updated: float | None = None
+    """The last sample (epoch seconds)."""
     beside: dict[str, int] = field(default_factory=dict)
+    """What was held beside quota at that time."""
     entries: dict[str, dict[str, float]] = field(default_factory=dict)
+    """Penalties of admissions that are not known to be written, by workload."""
 
 
 @dataclass(slots=True)

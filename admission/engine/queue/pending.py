@@ -16,22 +16,22 @@ Positions = Callable[[Workload], Position]
 
 @dataclass(frozen=True, slots=True)
 class CapacityReservation:
-    """The quota and nodes reserved for a workload (the owner) until its victims (keys) have left.
-
-    `level`: how far up the cohort tree it borrows. `beside`: admissions of workloads that start together with it, by key.
-    `hint`: the quota that would let it start before its victims leave; None: any change may let it. `evicted`: all workloads
-    evicted for it, also those that have left; `since`: when the first of them was chosen (epoch seconds). `spares`: the spare
-    hosts of these workloads, by key.
-    """
+    """The quota and nodes reserved for a workload (the owner) until its victims (keys) have left."""
 
     admission: Admission
     victims: frozenset[str]
     level: int = 0
+    """How far up the cohort tree it borrows."""
     beside: tuple[tuple[str, Admission], ...] = ()
+    """Admissions of workloads that start together with it, by key."""
     hint: QueueingHint | None = None
+    """The quota that would let it start before its victims leave; None: any change may let it."""
     evicted: frozenset[str] = frozenset()
+    """All workloads evicted for it, also those that have left."""
     since: float = 0.0
+    """When the first of them was chosen (epoch seconds)."""
     spares: tuple[tuple[str, Admission], ...] = ()
+    """What these workloads hold beside their pods, by key."""
 
     def bars(self, owner: Workload, other: Workload, *, strict: bool, ahead: bool) -> bool:
         """Reports whether `other` may not use the reserved capacity, even if the cycle evaluates it before the owner.
@@ -50,17 +50,17 @@ class CapacityReservation:
 
 @dataclass(frozen=True, slots=True)
 class StartReservation:
-    """The reservation of the head of a queue that reserves starts: its latest start (epoch seconds), its admission, how far
-    it borrows.
-
-    `found`: when the start was computed. `firm`: no workload admitted since uses its nodes, or its quota without a check.
-    """
+    """The reservation of the head of a queue that reserves starts."""
 
     start: float
+    """The latest start (epoch seconds)."""
     admission: Admission
     level: int = 0
+    """How far it borrows then."""
     found: float = 0.0
+    """When the start was computed."""
     firm: bool = True
+    """Whether no workload admitted since uses its nodes, or its quota without a check."""
 
     def same_as(self, other: StartReservation) -> bool:
         """Reports whether both keep the same capacity until the same moment."""

@@ -35,17 +35,16 @@ _PERMANENT = (Reason.NO_MATCHING_FLAVOR, Reason.EXCEEDS_MAX_QUOTA)
 
 @dataclass(frozen=True, slots=True)
 class QueueingHint:
-    """What has to change before an inadmissible workload is evaluated again.
-
-    `quota`: one of these amounts (base units) must be free for the queue; None: any change in the cohort tree may help.
-    `capacity`: one of these flavors must gain capacity on its nodes; None: any flavor. If both are empty, only a change of the
-    queue, its cohort or a flavor helps, which requeues every workload anyway. `priority`: set for a workload that may preempt;
-    passed to `Free`.
+    """What has to change before an inadmissible workload is evaluated again. If both amounts and flavors are empty, only a
+    change of the queue, its cohort or a flavor helps, which requeues every workload anyway.
     """
 
     quota: tuple[tuple[FlavorResource, int], ...] | None = None
+    """One of these amounts (base units) must be free for the queue; None: any change in the cohort tree may help."""
     capacity: frozenset[str] | None = None
+    """One of these flavors must gain capacity on its nodes; None: any flavor."""
     priority: int | None = None
+    """Set for a workload that may preempt; passed to `Free`."""
 
     def satisfied_by(self, free: Free) -> bool:
         """Reports whether the free quota of the queue may be enough."""

@@ -18,16 +18,17 @@ from admission.engine.model import CPU, Amounts
 
 @dataclass(frozen=True, slots=True)
 class Transformation:
-    """Each unit of `source` (milli-units of cpu) counts as these amounts of the `outputs`; with `retain`, also as itself.
-
-    `multiply_by` names a resource whose amount, in whole units rounded up, multiplies the outputs; the factor is 1 if the pod
-    does not request it.
-    """
+    """Each unit of one resource (milli-units of cpu) counts as these amounts of others."""
 
     source: str
+    """The resource that is transformed."""
     outputs: Mapping[str, Fraction]
+    """What each unit counts as."""
     retain: bool = True
+    """Whether it counts also as itself."""
     multiply_by: str | None = None
+    """A resource whose amount, in whole units rounded up, multiplies the outputs; the factor is 1 if the pod does not request
+    it."""
 
     def times(self, requests: Amounts) -> int:
         """Returns the factor by which the outputs of a unit are multiplied for a pod with these requests."""

@@ -20,16 +20,15 @@ NO_QUOTA = Quota(0)
 
 @dataclass(slots=True, eq=False)
 class QuotaNode:
-    """A ClusterQueue or Cohort. `declared` means that an object of that name exists; else its members or usage imply it.
-
-    `wants` is the declared parent cohort; `parent` is the effective link, None at a root and on a cycle. `waiting` is the
-    part of a queue's usage that is kept for pending workloads; `awaited` are the children below which there is some.
-    """
+    """A ClusterQueue or Cohort."""
 
     name: str
     declared: bool = False
+    """Whether an object of that name exists; else its members or usage imply it."""
     wants: str | None = None
+    """The declared parent cohort."""
     parent: QuotaNode | None = None
+    """The effective link; None at a root and on a cycle."""
     quotas: Mapping[FlavorResource, Quota] = field(default_factory=dict)
     weight_milli: int = 1000
     subtree: Sums = field(default_factory=dict)
@@ -37,7 +36,9 @@ class QuotaNode:
     queues: set[QuotaNode] = field(default_factory=set)
     cohorts: set[QuotaNode] = field(default_factory=set)
     waiting: Sums = field(default_factory=dict)
+    """The part of a queue's usage that is kept for pending workloads."""
     awaited: set[QuotaNode] = field(default_factory=set)
+    """The children below which there is some such usage."""
 
     def quota(self, fr: FlavorResource) -> Quota:
         """Returns the node's own quota of the flavor's resource."""

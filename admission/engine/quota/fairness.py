@@ -26,16 +26,16 @@ _NOTHING: Mapping[FlavorResource, int] = {}
 
 @dataclass(frozen=True, slots=True, order=True)
 class Share:
-    """A dominant resource share. `unbounded` means weight 0 and borrowing; `value` is then the unweighted share.
-
-    `resource` is the dominant resource, empty without borrowing. `borrowing` is True even if only resources are borrowed of
-    which nothing can be lent, which do not count in `value`.
-    """
+    """A dominant resource share."""
 
     unbounded: bool = False
+    """Whether the weight is 0 and it borrows."""
     value: Fraction = Fraction(0)
+    """The share; the unweighted one if it is unbounded."""
     resource: str = field(default="", compare=False)
+    """The dominant resource; empty without borrowing."""
     borrowing: bool = field(default=False, compare=False)
+    """True even if only resources are borrowed of which nothing can be lent, which do not count in the value."""
 
     @property
     def status(self) -> int:

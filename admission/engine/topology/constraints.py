@@ -43,34 +43,38 @@ class ResolvedLayer:
 
 @dataclass(frozen=True, slots=True)
 class ResolvedRequest:
-    """One resolved placement request: `count` pods that use `request` each, and a leader pod if `leader` gives its usage.
-
-    The search begins at `level` and continues at wider levels unless the request is `required` or `unconstrained`.
-    `layers` are the slices, outermost first; without slices there is one layer of size 1 at the lowest level. `inner`
-    maps the levels below the outermost layer, down to the innermost, to the size of the layer that applies there.
-    `least` prefers domains with little free capacity. `within` restricts the search to the domain of this path. `shaped`
-    has the placement constraints by level. `kept` has pods of the same pod set that stay in place, by the path of their
-    lowest domain; it is used with `shaped` only, whose constraints hold for kept and new pods together.
+    """One resolved placement request. The search begins at its level and continues at wider levels unless it is required or
+    unconstrained.
     """
 
     topology: str
     count: int
+    """The number of pods."""
     request: Amounts
+    """What each pod uses."""
     wants: Wants
     level: int
     layers: tuple[ResolvedLayer, ...]
+    """The slices, outermost first; without slices there is one layer of size 1 at the lowest level."""
     inner: Mapping[int, int]
+    """The size of the layer that applies at each level below the outermost layer, down to the innermost."""
     required: bool
     unconstrained: bool
     least: bool
+    """Whether domains with little free capacity are preferred."""
     leader: Amounts | None = None
+    """What the leader pod uses; None without a leader."""
     leader_wants: Wants | None = None
     by_affinity: bool = False
     balanced: bool = False
     within: Values | None = None
+    """Restricts the search to the domain of this path."""
     profile: Profile = Profile.COMPATIBLE
     shaped: Mapping[int, LevelConstraint] = field(default_factory=dict)
+    """The placement constraints by level."""
     kept: Mapping[Values, int] = field(default_factory=dict)
+    """Pods of the same pod set that stay in place, by the path of their lowest domain; used with constraints only, which hold
+    for kept and new pods together."""
     most_per_host: int = 0
 
     @property

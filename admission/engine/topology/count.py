@@ -24,18 +24,20 @@ MOST = 2**31 - 1
 
 @dataclass(frozen=True, slots=True)
 class Numbers:
-    """The counts of one level, by slot: pods and slices that fit (`pod`, `slice`), and beside a leader (`pod_l`, `slice_l`).
-
-    `leader` is 1 where a leader fits. If no leader is requested, it is None and the `_l` arrays are the plain ones.
-    `affinity` sums the weights of matching preferred node affinity terms; None if these are not considered.
-    """
+    """The counts of one level, by slot. If no leader is requested, the counts beside a leader are the plain ones."""
 
     pod: Ints
+    """Pods that fit."""
     pod_l: Ints
+    """Pods that fit beside a leader."""
     slice: Ints
+    """Slices that fit."""
     slice_l: Ints
+    """Slices that fit beside a leader."""
     leader: Ints | None
+    """1 where a leader fits; None if no leader is requested."""
     affinity: Ints | None
+    """The sum of the weights of matching preferred node affinity terms; None if these are not considered."""
 
 
 def count_in(amounts: Amounts, free: Mapping[int, Ints], columns: Mapping[str, int], size: int) -> Ints:

@@ -21,23 +21,25 @@ FROM_AROUND: Final = "^."
 
 @dataclass(frozen=True, slots=True)
 class DeclaredPodSet:
-    """A job's declaration of one pod set.
-
-    `at` is its path in the job; `around` is the entry or object that contains it, itself at path `around_at`; `position` is its
-    index there. `template` and `count` are set only where a function of the kind computes them; `topology` then holds keyword
-    arguments about pod order for `topology_request`.
-    """
+    """A job's declaration of one pod set."""
 
     at: Location
+    """Its path in the job."""
     name: str
     value: Mapping[str, Any]
     around: Any
+    """The entry or object that contains it."""
     rule: PodSetRule
     around_at: Location = ()
+    """The path of that in the job."""
     position: int = 0
+    """Its index there."""
     template: Mapping[str, Any] | None = None
+    """Set only where a function of the kind computes it."""
     count: int | None = None
+    """Set only where a function of the kind computes it."""
     topology: Mapping[str, Any] = field(default_factory=dict)
+    """Keyword arguments about pod order for `topology_request`, where a function computes template and count."""
 
     @property
     def template_at(self) -> Location:

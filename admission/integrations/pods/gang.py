@@ -47,17 +47,16 @@ class MatchPolicy(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class PodGang:
-    """A pod's membership in a gang.
-
-    `minimum` is None if the PodGroup sets it. `groups` holds the keys of all gangs that start together with this gang.
-    `sakkara` marks a group of equal pods, exactly as many as its ConfigMap says.
-    """
+    """A pod's membership in a gang."""
 
     name: str
     minimum: int | None = None
+    """None if the PodGroup sets it."""
     policy: MatchPolicy = MatchPolicy.WAITING_AND_RUNNING
     groups: tuple[str, ...] = ()
+    """The keys of all gangs that start together with this gang."""
     sakkara: bool = False
+    """Whether it is a group of equal pods, exactly as many as its ConfigMap says."""
 
     def to_text(self) -> str:
         """Returns the text of the annotation GANG_TERMS."""

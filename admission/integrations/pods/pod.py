@@ -134,25 +134,21 @@ class PodMeta(msgspec.Struct, frozen=True, gc=False):
 
 @dataclass(frozen=True, slots=True)
 class QueuedPod:
-    """The projection of a pod. Times are in epoch seconds.
-
-    `owner` is the name of the pod's controller. `spec` is the JSON of the pod's spec, or None once the admission gate is gone;
-    `last_spec` that of a member of a group that is being deleted after its gate was removed. `own_labels` are the labels by
-    which other pods' terms and its own may select the pod; they are kept as long as a spec is. `foreign_gate` is the first
-    scheduling gate that somebody else opens, or empty.
-    `deleted` means a deletion timestamp is set; `forced`, that its grace period is 0. `held` means Stowage's finalizer is
-    present; `tracked`, that the Job controller has yet to count the pod's end.
-    """
+    """The projection of a pod. Times are in epoch seconds."""
 
     metadata: PodMeta
     created: float = 0.0
     deleted: bool = False
+    """Whether a deletion timestamp is set."""
     last_active: float = 0.0
     labels: Mapping[str, str] = field(default_factory=dict)
     annotations: Mapping[str, str] = field(default_factory=dict)
     forced: bool = False
+    """Whether its grace period is 0."""
     held: bool = False
+    """Whether Stowage's finalizer is present."""
     tracked: bool = False
+    """Whether the Job controller has yet to count the pod's end."""
     gated: bool = False
     topology_gated: bool = False
     bound: bool = False
@@ -161,10 +157,15 @@ class QueuedPod:
     message: str = ""
     role: str = ""
     owner: str = ""
+    """The name of the pod's controller."""
     spec: bytes | None = None
+    """The JSON of the pod's spec; None once the admission gate is gone."""
     last_spec: bytes | None = None
+    """The spec of a member of a group that is being deleted after its gate was removed."""
     own_labels: Mapping[str, str] = field(default_factory=dict)
+    """The labels by which other pods' terms and its own may select the pod; kept as long as a spec is."""
     foreign_gate: str = ""
+    """The first scheduling gate that somebody else opens, or empty."""
 
     @property
     def key(self) -> str:

@@ -25,18 +25,20 @@ class MemberMeta(msgspec.Struct, frozen=True, gc=False):
 
 @dataclass(frozen=True, slots=True)
 class GangPod:
-    """A cached pod. `gang` is None if it has none; `over` if it ended or is being deleted; `priority` is None if unknown.
-
-    `role` and `requests` are set for members of Sakkara groups, whose pods must be equal.
-    """
+    """A cached pod."""
 
     metadata: MemberMeta
     gang: PodGang | None = None
+    """None if it has none."""
     priority: int | None = None
+    """None if unknown."""
     priority_class: str = ""
     over: bool = False
+    """Whether it ended or is being deleted."""
     role: str = ""
+    """Set for members of Sakkara groups, whose pods must be equal."""
     requests: Requests = ()
+    """Set for members of Sakkara groups."""
     queue: str = ""
 
 

@@ -38,23 +38,25 @@ _PRIORITY: Final = _LABELS.key(names.PRIORITY_CLASS_LABEL)
 
 @dataclass(frozen=True, slots=True)
 class ReviewedKind:
-    """How the webhook reviews one kind of job.
-
-    `suspend` is the path of the suspending field, `suspended` the value that suspends. `managed_by` is the path of
-    the managing controller's name, `controller` the value that stands for the kind's own controller. `is_skipped` reports
-    that a job is not managed although it names a queue. `create` and `update` return errors that are specific to the kind.
-    `of_request` names annotations that are judged by the number of pods that the job asks for, not by that with which it runs.
-    """
+    """How the webhook reviews one kind of job."""
 
     controller: str
+    """The value that stands for the kind's own controller."""
     templates: Callable[[Job], list[Template]]
     create: Callable[[Job, Sequence[Template], ReviewRules], Errors]
+    """Returns errors of a new job that are specific to the kind."""
     update: Callable[[Job, Job], Errors]
+    """Returns errors of a changed job that are specific to the kind."""
     suspend: tuple[str, ...] = ("spec", "suspend")
+    """The path of the suspending field."""
     suspended: Any = True
+    """The value that suspends."""
     managed_by: tuple[str, ...] = ("spec", "managedBy")
+    """The path of the managing controller's name."""
     is_skipped: Callable[[Job], bool] = lambda job: False
+    """Reports that a job is not managed although it names a queue."""
     of_request: frozenset[str] = frozenset()
+    """Annotations that are judged by the number of pods that the job asks for, not by that with which it runs."""
 
     def is_suspended(self, job: Mapping[str, Any]) -> bool:
         """Reports whether the job's spec suspends it."""

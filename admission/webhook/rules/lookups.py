@@ -34,11 +34,7 @@ def _no_members(_: str) -> Iterable[GangPod]:
 
 @dataclass(frozen=True, slots=True)
 class Lookups:
-    """The caches of a review.
-
-    `namespace_labels` returns None for an unknown namespace, `elastic_quotas` lists those of a namespace, and `gang_pods`
-    lists the known pods of a gang by its key `namespace/name`.
-    """
+    """The caches of a review."""
 
     local_queues: Mapping[str, LocalQueue] = field(default_factory=dict)
     cluster_queues: Mapping[str, ClusterQueue] = field(default_factory=dict)
@@ -46,9 +42,12 @@ class Lookups:
     topologies: Mapping[str, Topology] = field(default_factory=dict)
     admission_checks: Mapping[str, AdmissionCheck] = field(default_factory=dict)
     namespace_labels: Callable[[str], Mapping[str, str] | None] = _no_labels
+    """Returns None for an unknown namespace."""
     workload_priority_classes: Mapping[str, WorkloadPriorityClass] = field(default_factory=dict)
     gang_pods: Callable[[str], Iterable[GangPod]] = _no_members
+    """Lists the known pods of a gang by its key `namespace/name`."""
     elastic_quotas: Callable[[str], Sequence[GroupAndName]] = _no_quotas
+    """Lists those of a namespace."""
 
     def cluster_queue_of(self, namespace: str, queue: str) -> ClusterQueue | None:
         """Returns the ClusterQueue of a LocalQueue, or None while either is unknown."""

@@ -37,22 +37,22 @@ class RunFunction(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Handlers:
-    """The functions that answer requests.
-
-    `ready` reports whether the lookups have synced; `owners` reads owners that the lookups do not hold, and `permissions` asks
-    what a request's user may do. `clients` lists common names, of which a client certificate must have one; if it is empty,
-    every client that TLS accepts is accepted. `report` receives each request that was answered with a warning about an
-    unmanaged kind.
-    """
+    """The functions that answer requests."""
 
     lookups: Lookups
     rules: ReviewRules
     ready: Callable[[], bool] = field(default=lambda: True)
+    """Reports whether the lookups have synced."""
     observe: Callable[[str, str], None] = field(default=lambda path, outcome: None)
     owners: Owners | None = None
+    """Reads owners that the lookups do not hold."""
     permissions: Permissions | None = None
+    """Asks what a request's user may do."""
     clients: Collection[str] = ()
+    """Common names, of which a client certificate must have one; if there are none, every client that TLS accepts is accepted.
+    """
     report: Callable[[Request], None] = field(default=lambda request: None)
+    """Receives each request that was answered with a warning about an unmanaged kind."""
 
     async def answer(self, path: str, body: bytes | bytearray, call: RunFunction) -> web.Response:
         """Answers one AdmissionReview; never raises. `call` runs the slow steps, in a thread for a large body."""

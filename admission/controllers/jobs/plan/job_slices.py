@@ -26,19 +26,20 @@ from api.workloads import Workload
 
 @dataclass(frozen=True, slots=True)
 class Slices:
-    """The Workloads of a job that is resized.
-
-    `current` has the job's quota; `following` waits to replace it. `replaced` pairs each Workload whose quota a later slice
-    took with that slice. `stale` Workloads wait in vain and must be deleted. `over` were Finished because a slice replaced
-    them. `others` are the remaining Workloads of a job without quota, the newest first.
-    """
+    """The Workloads of a job that is resized."""
 
     current: Workload | None
+    """The one that has the job's quota."""
     following: Workload | None = None
+    """The one that waits to replace it."""
     replaced: tuple[tuple[Workload, Workload], ...] = ()
+    """Each Workload whose quota a later slice took, with that slice."""
     stale: tuple[Workload, ...] = ()
+    """Workloads that wait in vain and must be deleted."""
     over: tuple[Workload, ...] = ()
+    """Those that were Finished because a slice replaced them."""
     others: tuple[Workload, ...] = ()
+    """The remaining Workloads of a job without quota, the newest first."""
 
 
 def slices_of(workloads: Sequence[Workload]) -> Slices:

@@ -47,27 +47,29 @@ class ExactGang:
 
 @dataclass(frozen=True, slots=True)
 class GangTerms:
-    """The terms of a gang.
-
-    `minimum` is None if nothing states it; `lacking` then describes what is missing, if not a PodGroup. `schedule_timeout`
-    is in seconds from the removal of the gates, None for none. `uid` and `since` (epoch seconds) order gangs in their queue.
-    `placement` holds the PodGroup's placement annotations; `profile`, the placement profile that it names. `exact` is set for
-    a group with an exact number of pods. `stops` counts how often too few pods were bound in time, and holds the end of the
-    backoff.
-    """
+    """The terms of a gang."""
 
     name: str
     minimum: int | None
+    """None if nothing states it."""
     policy: MatchPolicy = MatchPolicy.WAITING_AND_RUNNING
     groups: tuple[str, ...] = ()
     schedule_timeout: float | None = None
+    """In seconds from the removal of the gates; None for none."""
     uid: str = ""
+    """Orders gangs that are equally old."""
     since: float = 0.0
+    """Orders gangs in their queue (epoch seconds)."""
     placement: Mapping[str, str] = field(default_factory=dict)
+    """The PodGroup's placement annotations."""
     profile: str | None = None
+    """The placement profile that the PodGroup names."""
     exact: ExactGang | None = None
+    """Set for a group with an exact number of pods."""
     lacking: str = ""
+    """What is missing if nothing states the minimum, other than a PodGroup."""
     stops: RequeueState | None = None
+    """How often too few pods were bound in time, and the end of the backoff."""
 
     def annotations(self) -> dict[str, str]:
         """Returns the annotations with which the gang's Workloads state these terms to the engine (convert_workloads.py)."""

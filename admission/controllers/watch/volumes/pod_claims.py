@@ -19,20 +19,20 @@ _MOST: Final = 128
 
 @dataclass(frozen=True, slots=True)
 class ClaimUse:
-    """One volume of a pod set that is a claim.
-
-    `claim` is its name, or empty if each pod gets its own claim by `spec`. `pods` is the number of pods that use it. `example`
-    means that it belongs to one pod of a group whose pods may differ. `lasting` means that a pod's own claim outlives the pod
-    (StatefulSet), so it may be bound already.
-    """
+    """One volume of a pod set that is a claim."""
 
     pod_set: str
     volume: str
     pods: int
+    """The number of pods that use it."""
     claim: str = ""
+    """Its name; empty if each pod gets a claim of its own."""
     spec: ClaimSpec | None = None
+    """What each pod's own claim asks for."""
     example: bool = False
+    """Whether it belongs to one pod of a group whose pods may differ."""
     lasting: bool = False
+    """Whether a pod's own claim outlives the pod (StatefulSet), so that it may be bound already."""
 
 
 def claim_uses(workload: Workload) -> list[ClaimUse]:

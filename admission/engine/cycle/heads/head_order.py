@@ -30,26 +30,28 @@ from admission.engine.queue.positions import Order
 
 @dataclass(slots=True, eq=False)
 class Head:
-    """The head of a queue. `level` is its borrowing level, or a lower bound of it while `assignment` is None. `queries` is what
-    the search of `assignment` asked, `searches` how far it came, while the quota tree has the number `searched_at` of changes.
-
-    `refused` maps flavors whose nodes have no capacity for a pod set to the message of the placement. `fits_nowhere`: not even
-    empty nodes have capacity. `first`: the head comes before all others whose `first` is None, as long as it borrows no further
-    than this level. `settled`: the head has its decision. `never_fits`: it is known not to fit even alone.
-    """
+    """The head of a queue."""
 
     workload: Workload
     order: Order
     level: int = 0
+    """Its borrowing level, or a lower bound of it while there is no assignment."""
     assignment: FlavorAssignment | None = None
     queries: QuotaQueries | None = None
+    """What the search of the assignment asked."""
     searches: Searches = field(default_factory=dict)
+    """How far that search came, while the quota tree has the number `searched_at` of changes."""
     searched_at: int = -1
     refused: dict[tuple[str, str], str] = field(default_factory=dict)
+    """The message of the placement, by pod set and flavor, where the nodes have no capacity."""
     fits_nowhere: bool = True
+    """Whether not even empty nodes have capacity."""
     first: int | None = None
+    """The head comes before all others without such a level, as long as it borrows no further than this level."""
     settled: bool = False
+    """Whether the head has its decision."""
     never_fits: bool = False
+    """Whether it is known not to fit even alone."""
 
     @classmethod
     def of(cls, workload: Workload) -> Head:

@@ -64,24 +64,27 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class StartForecast:
-    """When a workload starts, in epoch seconds; `latest` is None if no bound is known. `confidence` is that of the interval.
-
-    `placed`: it needs a place on a topology. `queue` is its ClusterQueue. The rest is what the start is compared with: `made`
-    is when it was forecast, `first` and `last` are the ends in the replays, and `until` is the widened latter, also where
-    `latest` does not tell it. Both are infinite where something unknown decides. `missed`: it was counted as a miss while the
-    workload still waited.
-    """
+    """When a workload starts, in epoch seconds, and what its start is compared with."""
 
     earliest: float
     latest: float | None
+    """None if no bound is known."""
     confidence: float
+    """That of the interval."""
     placed: bool = False
+    """Whether it needs a place on a topology."""
     queue: str = ""
+    """Its ClusterQueue."""
     made: float = 0.0
+    """When it was forecast."""
     first: float = 0.0
+    """The earlier end in the replays; infinite where something unknown decides."""
     last: float = inf
+    """The later end in the replays; infinite where something unknown decides."""
     until: float = inf
+    """The widened later end, also where `latest` does not tell it."""
     missed: bool = False
+    """Whether it was counted as a miss while the workload still waited."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -194,20 +194,22 @@ class RunTimes:
 
 @dataclass(frozen=True, slots=True)
 class RunEstimate:
-    """The distribution of one workload's run time in seconds.
-
-    `ranges` are the buckets with runs, ascending; `shares` is the part of the runs up to the end of each, the last is 1. No
-    draw is below `least`, or above `most` and the `limit`. `wide`: few runs, so that the next may be shorter or longer than
-    all of them. `shared`: nothing but the limit is known, so that all such workloads of a replay use the same part of theirs.
-    """
+    """The distribution of one workload's run time in seconds. No draw is below the least, or above the most and the limit."""
 
     ranges: tuple[tuple[float, float], ...]
+    """The buckets with runs, ascending."""
     shares: tuple[float, ...]
+    """The part of the runs up to the end of each bucket; the last is 1."""
     least: float
+    """The shortest run that is drawn."""
     most: float
+    """The longest run that is drawn."""
     limit: float | None = None
+    """The workload's time limit, or None."""
     wide: float = 0.0
+    """0 unless the runs are few, so that the next may be shorter or longer than all of them."""
     shared: bool = False
+    """Whether nothing but the limit is known, so that all such workloads of a replay use the same part of theirs."""
 
     @classmethod
     def of(cls, runs: RunCounts, limit: float | None = None) -> RunEstimate:

@@ -27,24 +27,26 @@ Domain = tuple[tuple[str, ...], Values]
 
 @dataclass(slots=True)
 class EntryUsage:
-    """The usage of one entry of an assignment: `count` pods that use `vector` each, in one domain.
-
-    `covered` has the keys of the bound pods among them, `excess` those of bound pods beyond the count, which are charged as
-    foreign. `assumed` maps nodes to the number of unbound pods that hold capacity there; it is used only if the domain's
-    nodes are charged one by one (`by_node`). `facts` has the labels and terms by which pod terms count these pods.
-    """
+    """The usage of one entry of an assignment: pods in one domain that use the same."""
 
     slot: Slot
     flavor: str
     levels: tuple[str, ...]
     vector: Vector
+    """What each pod uses."""
     count: int
+    """The number of pods."""
     by_node: bool
+    """Whether the domain's nodes are charged one by one."""
     wants: Wants
     facts: PodFacts | None = None
+    """The labels and terms by which pod terms count these pods."""
     covered: set[str] = field(default_factory=set)
+    """The keys of the bound pods among them."""
     excess: set[str] = field(default_factory=set)
+    """The keys of bound pods beyond the count, which are charged as foreign."""
     assumed: dict[str, int] = field(default_factory=dict)
+    """The number of unbound pods that hold capacity on each node; used only if nodes are charged one by one."""
 
     @property
     def values(self) -> Values:

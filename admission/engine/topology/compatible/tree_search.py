@@ -24,12 +24,15 @@ from admission.engine.topology.tree.tree import Tree
 
 @dataclass(frozen=True, slots=True)
 class NoFit:
-    """A failure: only `fit` of `total` slices fit at this level. `reason` is the cause if it is not lack of capacity."""
+    """A failure at a level."""
 
     level: int
     fit: int
+    """How many slices fit at this level."""
     total: int
+    """How many slices must fit."""
     reason: str = ""
+    """The cause if it is not lack of capacity."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,17 +38,18 @@ _STEP: Final = 128
 
 @dataclass(slots=True, eq=False)
 class SliceCounts:
-    """Slices of `size` units of which the gang needs `want`, each within one part of the domain, such as a rack of a block.
-
-    `part_of` has the part of each row, `holds` the units that fit in each part now, and `gain` the bound of the units that the
-    eviction of a workload adds there. So many slices at most have room.
-    """
+    """Slices, each within one part of the domain, such as a rack of a block."""
 
     size: int
+    """The units of a slice."""
     want: int
+    """How many slices the gang needs."""
     part_of: Sequence[int]
+    """The part of each row."""
     holds: dict[int, int] = field(default_factory=dict)
+    """The units that fit in each part now."""
     gain: dict[str, dict[int, int]] = field(default_factory=dict)
+    """The bound of the units that the eviction of a workload adds in each part. So many slices at most have room."""
 
     @property
     def missing(self) -> int:
@@ -58,22 +59,22 @@ class SliceCounts:
 
 @dataclass(slots=True, eq=False)
 class CandidateDomain:
-    """A domain that could hold the gang. A unit is a pod, or a slice if slices stay on one row.
-
-    `holds` is the number of units that fit now, `want` the number that must fit. `slot` is that of the
-    domain at its level. `takes` (the rows that it uses, each with the
-    number of its amounts in `units`) and `gain` (a bound of the units that an eviction adds) are keyed by the key of a
-    workload that uses capacity in the domain. `slices` says more if the units must come together in narrower domains.
-    """
+    """A domain that could hold the gang. A unit is a pod, or a slice if slices stay on one row."""
 
     name: str
     slot: int
+    """That of the domain at its level."""
     want: int
+    """The number of units that must fit."""
     units: UnitsByRow
     holds: int = 0
+    """The number of units that fit now."""
     takes: dict[str, dict[int, int]] = field(default_factory=dict)
+    """By workload that uses capacity in the domain: the rows that it uses, each with the number of its amounts in `units`."""
     gain: dict[str, int] = field(default_factory=dict)
+    """By workload: a bound of the units that its eviction adds."""
     slices: SliceCounts | None = None
+    """Says more if the units must come together in narrower domains."""
 
     @property
     def missing(self) -> int:

@@ -47,28 +47,29 @@ class Member:
 
 @dataclass(frozen=True, slots=True)
 class GroupItem:
-    """A group in the joint search.
-
-    `items` are the indexes of its pod sets' packing items. `bound` says that the group must be in one domain of `level`.
-    `alone` is the number of slices of its first pod set that fit without other pods, by slot of the level; the group needs
-    `need` of them. `domains` are the slots that could hold each pod set by itself, `possible` those that hold a pod of some
-    pod set, both by name. `least` is a lower bound of the domains that the group needs; None if all domains together do not
-    hold it. Items of equal `kind` are interchangeable. With `own_rules` only the solver for placement constraints may place
-    the group.
-    """
+    """A group in the joint search. Slots are given by name."""
 
     index: int
     group: Group
     items: tuple[int, ...]
+    """The indexes of its pod sets' packing items."""
     level: int
     bound: bool
+    """Whether the group must be in one domain of its level."""
     alone: Ints
+    """The number of slices of its first pod set that fit without other pods, by slot of the level."""
     need: int
+    """How many of these slices the group needs."""
     domains: tuple[int, ...]
+    """The slots that could hold each pod set by itself."""
     possible: tuple[int, ...]
+    """The slots that hold a pod of some pod set."""
     least: int | None
+    """A lower bound of the domains that the group needs; None if all domains together do not hold it."""
     kind: int
+    """Items of equal kind are interchangeable."""
     own_rules: bool
+    """Whether only the solver for placement constraints may place the group."""
 
 
 Choice = tuple[int, ...]
