@@ -108,7 +108,7 @@ def test_fields_are_documented_at_the_field() -> None:
 
 LIMITS = {
     "files outside its own that name moves": 19,
-    "files outside its own that name spare hosts": 25,
+    "files outside its own that name spare hosts": 16,
     "files outside its own that name advance reservations": 10,
     "files outside its own that name backfill": 13,
     "files outside its own that name forecasts": 24,

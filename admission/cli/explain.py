@@ -18,7 +18,7 @@ from admission.cli.connection import connect, worded
 from admission.cli.explanation import show, show_held, show_placement
 from admission.cli.strangers import unmanaged
 from admission.engine.explain.explanation_json import to_wire
-from admission.engine.features.spare_hosts import of_workloads
+from admission.engine.features import held_records
 from admission.world.cluster import from_cluster
 from admission.world.explaining import UnknownWorkload, explained, found
 from admission.world.files import from_files
@@ -78,8 +78,7 @@ def run(arguments: ExplainArguments, rules: WorldRules, out: Console | None = No
     else:
         show(explanation, world.title(key), out)
         show_placement(world.ledger.admissions.get(key), world.unbound.get(key, ""), out)
-        held = of_workloads.held(world.ledger, key)
-        show_held(f"spare hosts, free of pods: {held.text()}" if held.wanted else "", out)
+        show_held(held_records.text_of(world.ledger, key), out)
     return EXPLAINED
 
 

@@ -2,7 +2,7 @@
 
 It holds the engine's input values (not the API objects), the options, the time, and past decisions that still matter:
 inadmissible workloads and their queueing hints; preemptors, their victims and reservations; the nodes that hold capacity for
-admitted pods that are not bound yet; spare hosts; failed nodes of workloads; workloads whose pods are not ready. Equal states
+admitted pods that are not bound yet; held hosts; failed nodes of workloads; workloads whose pods are not ready. Equal states
 give equal bytes, and loading and capturing a snapshot reproduces it. Each object is one line, so that snapshots can be
 compared with diff. Maps keep their order, because messages may depend on it.
 
@@ -19,8 +19,7 @@ from typing import Any, Final
 
 import msgspec
 
-from admission.engine.features import NodeHolds
-from admission.engine.features.spare_hosts import of_workloads
+from admission.engine.features import NodeHolds, held_records
 from admission.engine.ledger.holds import BESIDE_PODS, OF_FLAVORS, HoldKind
 from admission.engine.ledger.ledger import Ledger
 from admission.engine.model import (
@@ -45,7 +44,6 @@ from admission.engine.quota.fairness import FairSharingRules
 from admission.engine.scheduler_state import SchedulerState
 from admission.world.snapshot_records import (
     CohortRecord,
-    FlavorSparesRecord,
     HeldCapacityRecord,
     InadmissibleRecord,
     KeptRecord,
@@ -54,11 +52,9 @@ from admission.world.snapshot_records import (
     StartRecord,
     cohort_of,
     cohort_record,
-    flavor_spares_records,
     hint_of,
     hint_record,
     hold_places,
-    hold_spares,
     recorded_reason,
     reservation_of,
     reservation_record,
@@ -77,7 +73,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     """A snapshot; the module's docstring says what it contains.
 
     `at` is in epoch seconds. `workloads` are admitted, `pending` wait. `evictions` has the latest eviction of each pair of
-    workloads. `spares` holds the spare hosts of workloads and flavors; `spares_settled` names workloads that lack some,
+    workloads. `spares` are held beside pods and of flavors (`flavor_spares`); `spares_settled` names workloads that lack some,
     while no capacity has become free since. `places` are held for waiting workloads while others leave them. `unforeseen`
     names heads whose start is unknown. `failed` maps running workloads to failed nodes that are to
     be replaced. With `one_by_one`, a workload is admitted only when the pods of all others are ready; `unready` names
@@ -112,7 +108,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     evictions: tuple[EvictedPair, ...] = ()
     rooms: tuple[HeldCapacityRecord, ...] = ()
     spares: tuple[Workload, ...] = ()
-    flavor_spares: tuple[FlavorSparesRecord, ...] = ()
+    flavor_spares: tuple[held_records.OfFlavor, ...] = ()
     spares_settled: tuple[str, ...] = ()
     places: tuple[Workload, ...] = ()
     failed: dict[str, tuple[str, ...]] = {}
@@ -214,8 +210,8 @@ def capture(
         evictions=state.queues.evictions.pairs(),
         rooms=tuple(HeldCapacityRecord(*slot, nodes) for slot, nodes in rooms),
         spares=_held(state.ledger, *BESIDE_PODS, *OF_FLAVORS),
-        flavor_spares=flavor_spares_records(state.ledger),
-        spares_settled=tuple(of_workloads.settled(state.ledger)),
+        flavor_spares=held_records.of_all_flavors(state.ledger),
+        spares_settled=held_records.settled(state.ledger),
         places=_held(state.ledger, HoldKind.PLACE),
         failed={key: tuple(nodes) for key, nodes in (failed or {}).items()},
         one_by_one=unready is not None,
@@ -254,7 +250,9 @@ def from_snapshot(snapshot: Snapshot) -> World:
     for event in _events(snapshot):
         world.apply(event)
     world.ledger.set_assumed_pods({(room.workload, room.pod_set, room.domain): room.nodes for room in snapshot.rooms})
-    hold_spares(world.ledger, map(_endless, snapshot.spares), snapshot.flavor_spares, snapshot.spares_settled)
+    held_records.hold_again(
+        world.ledger, map(_endless, snapshot.spares), snapshot.flavor_spares, snapshot.spares_settled
+    )
     hold_places(
         world.ledger, map(_endless, snapshot.places), [one.key for one in (*snapshot.pending, *snapshot.workloads)]
     )

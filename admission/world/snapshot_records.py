@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import replace
-from typing import Final, overload
+from typing import overload
 
 import msgspec
 
 from admission.engine.features import reason_of
-from admission.engine.features.spare_hosts import of_flavors, of_workloads
-from admission.engine.features.spare_hosts.feature import SpareKeeper
 from admission.engine.ledger.holds import Hold, HoldKind, hold_key
 from admission.engine.ledger.ledger import Ledger
-from admission.engine.model import Admission, Cohort, FlavorResource, Quota, SpareRule, Workload
+from admission.engine.model import Admission, Cohort, FlavorResource, Quota, Workload
 from admission.engine.queue.pending import CapacityReservation, StartReservation
 from admission.engine.queue.queueing_hints import QueueingHint
 from admission.engine.reasons import Reason, ReasonCode
-from admission.engine.topology.tree.tree_spec import Values
-
-_UNSETTLED: Final = -1
-"""A generation that no ledger has."""
 
 
 class CohortQuota(msgspec.Struct, frozen=True):
@@ -115,62 +109,12 @@ class HeldCapacityRecord(msgspec.Struct, frozen=True):
     nodes: dict[str, int]
 
 
-class FlavorSparesRecord(msgspec.Struct, frozen=True):
-    """The spare hosts of a flavor by domain (engine/features/spare_hosts/of_flavors.py).
-
-    `settled`: no host has become free since there were too few.
-    """
-
-    flavor: str
-    rule: SpareRule
-    held: tuple[tuple[Values, tuple[str, ...]], ...]
-    nodes: int
-    settled: bool
-    wanted_of: tuple[tuple[Values, int], ...] = ()
-
-
-def flavor_spares_records(ledger: Ledger) -> tuple[FlavorSparesRecord, ...]:
-    """Returns the records of all flavors that have a rule for spare hosts, by name."""
-    return tuple(
-        FlavorSparesRecord(
-            name,
-            spares.rule,
-            tuple(sorted(spares.held.items())),
-            spares.nodes,
-            spares.generation == ledger.generation(name),
-            tuple(sorted(spares.wanted_of.items())),
-        )
-        for name, spares in sorted(of_flavors.states(ledger).items())
-    )
-
-
-def hold_spares(
-    ledger: Ledger, holds: Iterable[Workload], flavors: Collection[FlavorSparesRecord], settled: Iterable[str]
-) -> None:
-    """Holds the spare hosts of a snapshot in a ledger that has everything else of it."""
-    ledger.holds.keeper = SpareKeeper(ledger)
-    owners = {hold_key(HoldKind.SPARES, key): (HoldKind.SPARES, key) for key in ledger.holds.askers}
-    kind = HoldKind.FLAVOR_SPARES
-    for each in flavors:
-        owners |= {hold_key(kind, each.flavor, "/".join(domain)): (kind, each.flavor) for domain, _ in each.held}
-    _hold(ledger, holds, owners)
-    for each in flavors:
-        generation = ledger.generation(each.flavor) if each.settled else _UNSETTLED
-        spares = of_flavors.FlavorSpares(each.rule, dict(each.held), dict(each.wanted_of), each.nodes, generation)
-        ledger.journal.put(ledger.holds.of_flavor, each.flavor, spares)
-    of_workloads.settle(ledger, settled)
-
-
 def hold_places(ledger: Ledger, holds: Iterable[Workload], owners: Iterable[str]) -> None:
     """Holds the places of a snapshot for those of the owners that have one."""
-    _hold(ledger, holds, {hold_key(HoldKind.PLACE, key): (HoldKind.PLACE, key) for key in owners})
-
-
-def _hold(ledger: Ledger, holds: Iterable[Workload], owners: Mapping[str, tuple[HoldKind, str]]) -> None:
-    """Holds again what is held under a key of `owners`, which says of what kind the hold is and for whom."""
-    for one in holds:
-        if one.admission is not None and one.key in owners:
-            ledger.holds.put(Hold(*owners[one.key], replace(one, admission=None), one.admission))
+    keys = {hold_key(HoldKind.PLACE, key): key for key in owners}
+    for pods in holds:
+        if pods.admission is not None and pods.key in keys:
+            ledger.holds.put(Hold(HoldKind.PLACE, keys[pods.key], replace(pods, admission=None), pods.admission))
 
 
 def recorded_reason(code: str) -> ReasonCode:

@@ -11,9 +11,8 @@ from typing import Final
 from admission.controllers.decide.readiness import unready
 from admission.controllers.nodes.node_replacement import failed_nodes
 from admission.controllers.state.checks import named
+from admission.engine.features import held_records
 from admission.engine.features.forecast.wording import is_forecast
-from admission.engine.features.spare_hosts import of_workloads
-from admission.engine.features.spare_hosts.feature import SpareKeeper
 from admission.world.world import WorkloadFacts, World
 from api import names
 from api.groups import PodGroup
@@ -87,9 +86,7 @@ def add_gangs(world: World, groups: Iterable[PodGroup], reasons: Iterable[tuple[
 
 def add_states(world: World, workloads: Iterable[Workload]) -> None:
     """Adds which workloads lost a node, which have pods that are not ready, and which have pods that no node accepts or
-    the API server refuses.
-
-    Spare hosts that a Workload names are held, as far as they have room: by itself the engine may choose others.
+    the API server refuses. Holds the hosts that they name beside their pods.
     """
     for workload in workloads:
         conditions = (find_condition(workload.status.conditions, kind) for kind in (UNSCHEDULABLE, NOT_CREATED))
@@ -100,6 +97,5 @@ def add_states(world: World, workloads: Iterable[Workload]) -> None:
         if unready(workload):
             world.unready.add(workload.key)
         held = find_condition(workload.status.conditions, HOSTS_HELD)
-        if held is not None and workload.key in world.ledger.holds.askers:
-            world.ledger.holds.keeper = SpareKeeper(world.ledger)
-            of_workloads.hold(world.ledger, workload.key, of_workloads.named_hosts(held.message))
+        if held is not None:
+            held_records.hold_named(world.ledger, workload.key, held.message)

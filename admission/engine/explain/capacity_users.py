@@ -65,7 +65,7 @@ class CapacityUsers:
             CapacityUser(kind, name, amounts[column])
             for kind, users in (
                 (CapacityUserKind.WORKLOAD, self._workloads),
-                (CapacityUserKind.SPARE_HOSTS, self._spares),
+                (CapacityUserKind.HELD, self._spares),
             )
             for name, amounts in _amounts(users, rows).items()
             if amounts.get(column)

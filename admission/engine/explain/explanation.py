@@ -12,6 +12,7 @@ from enum import StrEnum
 
 from admission.engine.decision import Certificate
 from admission.engine.explain.changes import Remedy
+from admission.engine.ledger.holds import USER_OF_FLAVOR
 from admission.engine.reasons import Reason, ReasonCode
 
 
@@ -27,11 +28,11 @@ class Verdict(StrEnum):
 
 
 class CapacityUserKind(StrEnum):
-    """What uses capacity: a pod that belongs to no admitted workload, an admitted workload, or a flavor's spare hosts."""
+    """What uses capacity: a pod that belongs to no admitted workload, an admitted workload, or hosts held of a flavor."""
 
     POD = "Pod"
     WORKLOAD = "Workload"
-    SPARE_HOSTS = "SpareHosts"
+    HELD = USER_OF_FLAVOR
 
 
 @dataclass(frozen=True, slots=True)

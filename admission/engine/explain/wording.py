@@ -44,6 +44,7 @@ from admission.engine.explain.explanation import (
     Taken,
     Verdict,
 )
+from admission.engine.ledger.holds import LABEL_OF_FLAVOR
 from admission.engine.listed import listed
 from admission.engine.model import UnansweredCheck
 from admission.engine.model import to_text as amount_text
@@ -164,7 +165,7 @@ def taker_text(resource: str, taker: CapacityUser) -> str:
 _USERS = {
     CapacityUserKind.WORKLOAD: "",
     CapacityUserKind.POD: "pod ",
-    CapacityUserKind.SPARE_HOSTS: "the spare hosts of flavor ",
+    CapacityUserKind.HELD: f"the {LABEL_OF_FLAVOR} ",
 }
 
 

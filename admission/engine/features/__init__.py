@@ -22,6 +22,7 @@ from admission.engine.features.backfill.feature import Backfill
 from admission.engine.features.elastic.feature import ElasticJobs
 from admission.engine.features.gang_groups.feature import GangGroups
 from admission.engine.features.moves.feature import HeldPlaces
+from admission.engine.features.spare_hosts import records
 from admission.engine.features.spare_hosts.feature import Spares
 from admission.engine.reasons import Reason, ReasonCode
 
@@ -33,6 +34,9 @@ FEATURES: Final[list[type[Feature]]] = [
     ElasticJobs,
     Backfill,
 ]
+
+held_records = records
+"""What is held for pods that lose their host: in snapshots, and in words."""
 
 NodeHolds = AdvanceReservation
 """The values by which features hold nodes, as a snapshot has them: a union, if there are several."""

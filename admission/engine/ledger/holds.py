@@ -118,9 +118,13 @@ class HoldKind(Enum):
 
 BESIDE_PODS: Final = (HoldKind.SPARES,)
 """What a running workload holds beside its pods. It ends with the workload."""
+LABEL_BESIDE_PODS: Final = HoldKind.SPARES.label
 OF_FLAVORS: Final = (HoldKind.FLAVOR_SPARES,)
 """What is held on the nodes of a flavor for no workload in particular. Its owner is the flavor."""
+LABEL_OF_FLAVOR: Final = HoldKind.FLAVOR_SPARES.label
 HELD_OF_FLAVOR: Final = "Spare hosts held for flavor"
+USER_OF_FLAVOR: Final = "SpareHosts"
+"""As which kind of user of capacity they are told."""
 
 BESIDE: Final = "reserved"
 """The part of a hold that is counted beside its owner, so that it is not mistaken for an admission of the owner."""

@@ -14,6 +14,7 @@ from typing import Final
 
 from admission.engine.cycle.placed_requests import placed_requests
 from admission.engine.decision import PreemptionReason
+from admission.engine.ledger.holds import LABEL_BESIDE_PODS
 from admission.engine.ledger.ledger import Ledger
 from admission.engine.model import NO_TERMS, Admission, ClusterQueue, PlacementRequest, RestartTerms, Workload
 from admission.engine.pauses import no_pause
@@ -143,7 +144,7 @@ def mover_of(
     if len(requests) < len(admission.pod_sets) or not requests:
         return "not placed by topology"
     if any(request.asks_beside for request in requests):
-        return "holds spare hosts"
+        return f"holds {LABEL_BESIDE_PODS}"
     if bound and not _all_bound(ledger, key):
         return "its pods do not all run"
     size = sum(request.count * request.pod_set.devices for request in requests)

@@ -25,6 +25,7 @@ from admission.engine.features.moves.search import BestMoves, DomainSearch, sear
 from admission.engine.features.moves.waiting import lost_by_waiting
 from admission.engine.flavors.assign import FlavorAssignment, Mode
 from admission.engine.flavors.search import Scope
+from admission.engine.ledger.holds import LABEL_BESIDE_PODS
 from admission.engine.ledger.ledger import Ledger
 from admission.engine.model import PlacementRequest, Workload, to_text
 from admission.engine.pauses import no_pause
@@ -117,7 +118,8 @@ def _on_flavors(
     options.pause()
     gains = ledger.placement.eviction_gains(requests, _present(ledger, movers, options.pause), options.pause)
     if gains is None:
-        text = "the capacity that moves would free cannot be counted: spare hosts, pod terms, or pods that stay"
+        causes = f"{LABEL_BESIDE_PODS}, pod terms, or pods that stay"
+        text = f"the capacity that moves would free cannot be counted: {causes}"
         return NoPlan(NoPlanReason.NOT_COUNTED, text, stays)
     if not gains.domains:
         text = "in no domain do the workloads that may be moved hold enough"

@@ -3,4 +3,5 @@
 feature        the hooks, and who holds and gives the hosts
 of_workloads   spare hosts of running workloads
 of_flavors     spare hosts of flavors
+records        snapshots and words
 """
