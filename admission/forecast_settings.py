@@ -20,3 +20,7 @@ class ForecastSettings(Section):
     run_times_period: float = Field(
         300.0, gt=0, description="seconds between two writes of learned run times to the ConfigMap stowage-run-times"
     )
+
+    def run_times_in(self, namespace: str) -> str:
+        """Returns the namespace of the ConfigMap of learned run times, of Stowage's; empty if none are learned."""
+        return namespace if self.forecasts else ""

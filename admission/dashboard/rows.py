@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final
 
 from admission.dashboard.cluster import Cluster
-from admission.engine.features.forecast.wording import earliest_start, latest_start
 from admission.engine.model import Workload as EngineWorkload
 from admission.engine.queue.pending import Positions
 from admission.visibility.pending import NOT_IN_LINE
@@ -155,7 +154,7 @@ class Rows:
         queue = status.admission.cluster_queue if status.admission else local.spec.cluster_queue if local else ""
         owner = workload.owner
         expected = _EXPECTED.search(message) if state == PENDING else None
-        forecast = expected_start(workload)
+        told = expected_start(workload)
         return {
             "namespace": meta.namespace or "",
             "name": meta.name,
@@ -176,8 +175,8 @@ class Rows:
             "gpus": _gpus(workload),
             "position": None,
             "heldHosts": 0,
-            "earliestStart": None if expected else earliest_start(forecast),
-            "expectedStart": expected.group(1) if expected else latest_start(forecast),
+            "earliestStart": None if expected else told.earliest,
+            "expectedStart": expected.group(1) if expected else told.latest,
         }
 
 

@@ -80,6 +80,6 @@ def rules_of(settings: AdmissionSettings) -> WorldRules:
         trees=settings.sakkara.topology_namespace,
         webhook=webhook_rules(settings),
         moves_after=settings.controller.moves_after,
-        run_times=settings.namespace if settings.controller.forecasts else "",
+        run_times=settings.controller.run_times_in(settings.namespace),
         jobs=lambda namespaces: job_options(settings, namespaces),
     )

@@ -12,7 +12,7 @@ from admission.controllers.decide.readiness import unready
 from admission.controllers.nodes.node_replacement import failed_nodes
 from admission.controllers.state.checks import named
 from admission.engine.features import held_records
-from admission.engine.features.forecast.wording import is_forecast
+from admission.engine.features.forecast.wording import NOTHING_TOLD, ToldStart, told_start
 from admission.world.world import WorkloadFacts, World
 from api import names
 from api.groups import PodGroup
@@ -35,7 +35,7 @@ def about(workload: Workload, title: str | None = None, run_for: float | None = 
         parse_time(workload.metadata.creation_timestamp) or 0.0,
         workload.metadata.deletion_timestamp is not None,
         _checks(workload),
-        expected_start(workload),
+        expected_start(workload).text,
     )
 
 
@@ -60,16 +60,16 @@ def _checks(workload: Workload) -> str:
     return named([check for check in workload.status.admission_checks if check.state != names.CheckState.READY])
 
 
-def expected_start(workload: Workload) -> str:
-    """Returns the forecast that the controller wrote to a waiting Workload; empty without one, or if it is not ours.
+def expected_start(workload: Workload) -> ToldStart:
+    """Returns what the controller has told of the start of a waiting Workload; nothing if others have.
 
     Anybody who may write a status may write other messages.
     """
     states = workload.status.conditions
     told = find_condition(states, names.EXPECTED_START)
     if told is None or told.status != "True" or any(is_true(states, each) for each in _STARTED):
-        return ""
-    return told.message if is_forecast(told.message) else ""
+        return NOTHING_TOLD
+    return told_start(told.message)
 
 
 def add_gangs(world: World, groups: Iterable[PodGroup], reasons: Iterable[tuple[str, str]]) -> None:

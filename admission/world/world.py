@@ -12,6 +12,7 @@ from admission.engine.cycle.cycle import CycleReport
 from admission.engine.cycle.second_pass import second_pass
 from admission.engine.decide import decide
 from admission.engine.decision import Decision
+from admission.engine.features.forecast.wording import told_start
 from admission.engine.ledger.ledger import Ledger
 from admission.engine.model import Event, ObjectRemoved, PlacementOptions, RemovedKind, Workload
 from admission.engine.queue.queues import PendingQueues
@@ -59,6 +60,11 @@ class WorkloadFacts:
     """What the controller expects of the start of a waiting workload."""
     save_every: float | None = None
     """The seconds between two of its checkpoints; None if unknown."""
+
+    @property
+    def latest_start(self) -> str | None:
+        """When it starts at the latest as far as the controller expects (RFC 3339); None if that is not known."""
+        return told_start(self.forecast).latest
 
 
 class World:

@@ -22,6 +22,7 @@ from admission.controllers.forecasts.run_time_keeper import RunTimeKeeper, kind_
 from admission.controllers.report.turns import Turns
 from admission.controllers.state import conditions
 from admission.controllers.state.condition_table import Writer
+from admission.controllers.state.conditions import with_condition
 from admission.controllers.watch.cluster_view import Views
 from admission.controllers.write.outcome import Outcome
 from admission.controllers.write.report_writer import ReportWriter
@@ -38,8 +39,8 @@ from api.errors import StowageError
 from api.kube.client import Kube
 from api.kube.informers.store import Change, ChangeType
 from api.meta import find_condition, is_true, parse_time
-from api.names import ADMITTED, EXPECTED_START, FINISHED, QUOTA_RESERVED
-from api.workloads import Workload
+from api.names import ADMITTED, EXPECTED_START, FINISHED, QUOTA_RESERVED, WorkloadStateReason
+from api.workloads import Workload, WorkloadStatus
 
 log = logging.getLogger(__name__)
 
@@ -216,11 +217,16 @@ class Forecaster:
             self._written.pop(key, None)
             status = conditions.without(status, EXPECTED_START)
         else:
-            status = conditions.expected_start(status, wording(forecast), self._now(), generation)
+            status = expected_start(status, wording(forecast), self._now(), generation)
         if status != workload.status and await self._reports.write(workload, status) is Outcome.OBSOLETE:
             return
         if forecast is not None and key in self._views.workloads.objects:
             self._written[key] = forecast
+
+
+def expected_start(status: WorkloadStatus, message: str, now: float, generation: int = 0) -> WorkloadStatus:
+    """Sets ExpectedStart=True; reserving quota removes the condition."""
+    return with_condition(status, EXPECTED_START, True, WorkloadStateReason.FORECAST, message, now, generation)
 
 
 def _moved(before: StartForecast, after: StartForecast, now: float) -> bool:

@@ -65,7 +65,7 @@ class ExplanationLimits:
 class Explainer:
     """Explains waiting workloads while its reconciler runs; `sharing` and `startable` are those of the scheduler.
 
-    `moves`: the controller makes moves. `latest_start` is the forecast that keeps moves away.
+    `moves`: the controller makes moves. `latest_start` tells starts that keep moves away.
     """
 
     def __init__(
@@ -86,7 +86,7 @@ class Explainer:
         self._views, self._ledger, self._queues = views, ledger, queues
         self._reports = ReportWriter(kube, Writer.EXPLANATIONS, recorder, views.workloads.observe)
         self._patience, self._now = patience or ExplanationLimits(), now
-        self._sharing, self._startable, self._moves, self._forecast = sharing, startable, moves, latest_start
+        self._sharing, self._startable, self._moves, self._latest_start = sharing, startable, moves, latest_start
         self._reported: dict[str, tuple[str, float]] = {}
         self._interrupted: dict[str, int] = {}
         self.reconciler = Reconciler("explanations", self._explain, workers=1)
@@ -118,7 +118,7 @@ class Explainer:
             lacks_place = made.verdict is Verdict.WAITS and made.reason == Reason.TOPOLOGY_PLACEMENT_FAILED
             if not lacks_place:
                 return made, None
-            latest = latest_start(self._queues, pending, self._forecast)
+            latest = latest_start(self._queues, pending, self._latest_start)
             return made, move_hint(self._ledger, pending, self._now(), pause, enabled=self._moves, latest=latest)
 
         turns = Turns(compute, _TURN, _BETWEEN_TURNS)

@@ -20,7 +20,6 @@ from api.names import (
     BLOCKED_ON_PREEMPTION_GATES,
     DEACTIVATION_TARGET,
     EVICTED,
-    EXPECTED_START,
     EXPLANATION,
     FINISHED,
     LEVELS_KEPT,
@@ -96,11 +95,6 @@ def waiting(
 def explained(status: WorkloadStatus, reason: str, message: str, now: float, generation: int = 0) -> WorkloadStatus:
     """Sets Explanation=True with its reason code; reserving quota removes the condition."""
     return with_condition(status, EXPLANATION, True, reason, message, now, generation)
-
-
-def expected_start(status: WorkloadStatus, message: str, now: float, generation: int = 0) -> WorkloadStatus:
-    """Sets ExpectedStart=True; reserving quota removes the condition."""
-    return with_condition(status, EXPECTED_START, True, WorkloadStateReason.FORECAST, message, now, generation)
 
 
 def reserved(

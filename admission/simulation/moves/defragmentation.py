@@ -12,7 +12,6 @@ from typing import Final
 
 import numpy as np
 
-from admission.engine.features.forecast.wording import latest_start
 from admission.engine.features.moves.levels import one_named
 from admission.engine.features.moves.movers import moves_left
 from admission.engine.features.moves.plan import PlanOptions, plan
@@ -144,14 +143,14 @@ def _after_cycles(world: World) -> PendingQueues | None:
 
 
 def _longest_wait(world: World, workload: Workload, decided: PendingQueues | None) -> float | None:
-    """Returns the seconds until the start that is reserved for it, else until the latest one that the controller's forecast
-    names; None without either.
+    """Returns the seconds until the start that is reserved for it, else until the latest one that the controller
+    expects; None without either.
     """
     if decided is not None and (start := decided.starts.start_of(workload)) is not None:
         return start - world.now
     facts = world.about.get(workload.key)
     try:
-        latest = parse_time(latest_start(facts.forecast)) if facts is not None else None
+        latest = parse_time(facts.latest_start) if facts is not None else None
     except ValueError:  # others may write the status, too
         return None
     return None if latest is None or latest <= world.now else latest - world.now

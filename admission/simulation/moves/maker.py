@@ -2,7 +2,7 @@
 
 Plan, check, holds and the times of plans are the engine's, budgets and the look ahead the controller's. A move takes no time:
 the mover is at its new place at once, and spends its `move-cost` there before it works. One workload is planned for at a time,
-at most one a second. Of latest starts only reserved ones are known, as to a controller without `controller.forecasts`.
+at most one a second. Of latest starts only reserved ones are known.
 """
 
 from __future__ import annotations

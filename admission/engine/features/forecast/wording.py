@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from datetime import UTC, datetime
 from math import ceil, floor
-from typing import Final
+from typing import Final, NamedTuple
 
 from admission.engine.features.forecast.calibration import StartForecast
 
@@ -30,18 +30,20 @@ def _time(at: int) -> str:
     return datetime.fromtimestamp(min(at, 253_402_300_799), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def is_forecast(text: str) -> bool:
-    """Reports whether the text is such a sentence."""
-    return _SENTENCE.fullmatch(text) is not None
+class ToldStart(NamedTuple):
+    """What a sentence says. Without one all is empty."""
+
+    text: str = ""
+    earliest: str | None = None
+    latest: str | None = None
 
 
-def latest_start(forecast: str) -> str | None:
-    """Returns the latest start of a forecast; None if it knows none."""
-    match = _SENTENCE.fullmatch(forecast)
-    return match.group("latest") if match else None
+NOTHING_TOLD: Final = ToldStart()
 
 
-def earliest_start(forecast: str) -> str | None:
-    """Returns the earliest start of a forecast; None if there is none."""
-    match = _SENTENCE.fullmatch(forecast)
-    return match.group("earliest") or match.group("open") if match else None
+def told_start(text: str) -> ToldStart:
+    """Returns what the text says if it is such a sentence."""
+    match = _SENTENCE.fullmatch(text)
+    if match is None:
+        return NOTHING_TOLD
+    return ToldStart(text, match.group("earliest") or match.group("open"), match.group("latest"))

@@ -8,14 +8,14 @@ from admission.engine.model import Workload
 from admission.engine.queue.queues import PendingQueues
 
 LatestStart = Callable[[str], float | None]
-"""The forecast latest start of a waiting workload (epoch seconds); None if unknown."""
+"""The latest start that a feature expects of a waiting workload (epoch seconds); None if unknown."""
 
 
-def latest_start(queues: PendingQueues, gang: Workload, forecast: LatestStart | None = None) -> float | None:
-    """Returns when the gang starts at the latest without moves: as reserved for it, or as forecast."""
+def latest_start(queues: PendingQueues, gang: Workload, expected: LatestStart | None = None) -> float | None:
+    """Returns when the gang starts at the latest without moves: as reserved for it, or as expected."""
     if (reserved := queues.starts.start_of(gang)) is not None:
         return reserved
-    return None if forecast is None else forecast(gang.key)
+    return None if expected is None else expected(gang.key)
 
 
 def lost_by_waiting(gang: Workload, seconds: float) -> int:

@@ -14,6 +14,7 @@ from typing import Any, cast
 import pytest
 
 from admission.controllers.forecasts.forecaster import Forecaster, ForecastLimits
+from admission.controllers.forecasts.forecaster import expected_start as told_status
 from admission.controllers.forecasts.run_time_keeper import RunTimeKeeper
 from admission.controllers.state import conditions
 from admission.controllers.watch.cluster_view import Views
@@ -263,7 +264,7 @@ async def test_a_workload_that_is_gone_does_not_stop_the_others(tmp_path: Path) 
 
 
 def test_quota_takes_the_expected_start_away() -> None:
-    told = conditions.expected_start(WorkloadStatus(), "soon", NOW)
+    told = told_status(WorkloadStatus(), "soon", NOW)
     reserved = conditions.reserved(told, Admission(cluster_queue="q", pod_set_assignments=()), NOW)
     assert find_condition(told.conditions, EXPECTED_START) is not None
     assert find_condition(reserved.conditions, EXPECTED_START) is None
@@ -281,5 +282,5 @@ def test_quota_takes_the_expected_start_away() -> None:
 )
 def test_the_message(latest: float | None, text: str) -> None:
     assert wording(StartForecast(1.5, latest, 0.9)) == f"expected to start {text}"
-    told = conditions.expected_start(WorkloadStatus(), wording(StartForecast(1.5, latest, 0.9)), NOW)
-    assert expected_start(Workload(status=told)) == f"expected to start {text}", "others show it as it was written"
+    told = told_status(WorkloadStatus(), wording(StartForecast(1.5, latest, 0.9)), NOW)
+    assert expected_start(Workload(status=told)).text == f"expected to start {text}", "others show it as it was written"
