@@ -6,7 +6,7 @@ workload that it could help and requests a cycle. An object that cannot be conve
 valid state stays in force; for a Workload, the status reports the validation error.
 
 A change that concerns many queues or waiting workloads converts them in rounds of short steps (affected.py), and a cycle
-decides between two rounds (`settled`). The capacity of an evicted workload is free when its pods have left (`_leaving`). While
+decides between two rounds (`settled`). The capacity of an evicted workload is free when its pods have left (`leaving`). While
 an admission or an eviction is being written, the scheduler owns the Workload: older states that the watch still shows are
 ignored (`hold`, `let_go`).
 """
@@ -26,7 +26,13 @@ from admission.controllers.watch.past_usage import UsageReader
 from admission.controllers.watch.projection import ProjectedPod
 from admission.controllers.watch.slice_index import SliceIndex
 from admission.controllers.watch.view_feature import TreesChanged
-from admission.controllers.watch.workload_conversion import Guess, WorkloadConversion, no_guess
+from admission.controllers.watch.workload_conversion import (
+    Guess,
+    WorkloadConversion,
+    leaving,
+    no_guess,
+    payer_of,
+)
 from admission.engine import model
 from admission.engine.convert import convert_nodes, convert_queues
 from admission.engine.quota.charging import PLAIN, ResourceRules
@@ -34,7 +40,7 @@ from admission.engine.scheduler_state import SchedulerState
 from api.elastic_quotas import cluster_queue_name
 from api.errors import InvalidObject
 from api.kube.informers.store import Change, ChangeType
-from api.meta import is_true, object_key
+from api.meta import is_true
 from api.names import ELASTIC_QUOTA_LABEL, FINISHED, QUOTA_RESERVED
 from api.pod.pods import Namespace, Node
 from api.queues import ClusterQueue, Cohort, LocalQueue
@@ -300,18 +306,12 @@ class Feed:
             self._name_payer(counted.workload)
 
     def _name_payer(self, key: str) -> None:
-        """Names the queue that pays for the workload's bound pods, if the ledger knows none: that of its admission, which a
-        finished Workload still has, or else that of its LocalQueue.
-        """
+        """Names the queue that pays for the workload's bound pods, if the ledger knows none."""
         bound, workload = self._state.ledger.bound, self._views.workloads.objects.get(key)
         if workload is None or not bound.has_pods(key) or bound.payer_of(key) is not None:
             return
-        admission, local = workload.status.admission, self._views.local_queue_of(workload)
-        queue = admission.cluster_queue if admission else local.spec.cluster_queue if local else ""
-        if queue:
-            flavors = {each.name: each.flavors for each in admission.pod_set_assignments} if admission else {}
-            local_key = object_key(workload.metadata.namespace, workload.spec.queue_name)
-            self._apply(model.Payer(key, queue, local_key, flavors))
+        if (payer := payer_of(workload, self._views.local_queue_of(workload))) is not None:
+            self._apply(payer)
 
     def _counted(self, seen: ProjectedPod, pod: model.BoundPod) -> model.BoundPod:
         """Returns the pod as the ledger counts it: with its devices and volumes, for its workload's present slice."""
@@ -453,9 +453,9 @@ class Feed:
             self._leave_out(workload)
             return
         self._set_error(key, None)
-        if taken.admission is None and (leaving := self._leaving(key)) is not None:
+        if taken.admission is None and (evicted := leaving(self._state.ledger, key)) is not None:
             self._lingering.add(key)
-            self._apply(leaving)
+            self._apply(evicted)
             return
         self._lingering.discard(key)
         self._apply(taken)
@@ -473,22 +473,6 @@ class Feed:
         else:
             self._validation_errors[key] = error
         self._tell_error(key)
-
-    def _leaving(self, key: str) -> model.Workload | None:
-        """Returns an evicted workload without quota of which pods still occupy nodes that respond; None for any other.
-
-        Its allocation stays without a reservation of quota, marked as leaving, until they have left. Otherwise they would count
-        as foreign pods in the way of the preemptor, which would evict more. Pods on nodes that do not respond are ignored,
-        since they may stay forever.
-        """
-        ledger = self._state.ledger
-        charged = ledger.workload(key)
-        if charged is None or charged.admission is None or not charged.evicted:
-            return None
-        if not ledger.bound.ending(key):
-            return None
-        pod_sets = tuple(replace(got, usage={}) for got in charged.admission.pod_sets)
-        return replace(charged, admission=replace(charged.admission, pod_sets=pod_sets))
 
     def _take_lingering(self, keys: Iterable[str]) -> None:
         seen = self._views.workloads.objects

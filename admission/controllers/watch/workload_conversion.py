@@ -2,7 +2,8 @@
 considered, if any.
 
 The feed calls it for each change of a Workload. engine/convert/convert_workloads.py converts the fields; this module adds what
-depends on other objects: LimitRanges, RuntimeClasses, volumes, devices, queues, and slices.
+depends on other objects: LimitRanges, RuntimeClasses, volumes, devices, queues, and slices. It also says what the ledger keeps
+of a workload without quota while its pods are still bound: its places (`leaving`), and who pays (`payer_of`).
 """
 
 from __future__ import annotations
@@ -22,9 +23,10 @@ from admission.engine import features, model
 from admission.engine.convert import convert_moves
 from admission.engine.convert import convert_workloads as convert
 from admission.engine.convert.convert_queues import goes_by_guess
+from admission.engine.ledger.ledger import Ledger
 from admission.engine.quota.charging import ResourceRules
 from api.errors import InvalidObject
-from api.meta import is_true
+from api.meta import is_true, object_key
 from api.names import GROUP, QUOTA_RESERVED
 from api.queues import LocalQueue
 from api.workloads import Workload, WorkloadSpec
@@ -127,3 +129,31 @@ class WorkloadConversion:
             return defect(workload, self._limits(workload))
         except (msgspec.ValidationError, InvalidObject):
             return None
+
+
+def leaving(ledger: Ledger, key: str) -> model.Workload | None:
+    """Returns an evicted workload without quota of which pods still occupy nodes that respond; None for any other.
+
+    Its allocation stays without a reservation of quota, marked as leaving, until they have left. Otherwise they would count as
+    foreign pods in the way of the preemptor, which would evict more. Pods on nodes that do not respond are ignored, since they
+    may stay forever.
+    """
+    charged = ledger.workload(key)
+    if charged is None or charged.admission is None or not charged.evicted:
+        return None
+    if not ledger.bound.ending(key):
+        return None
+    pod_sets = tuple(replace(pod_set, usage={}) for pod_set in charged.admission.pod_sets)
+    return replace(charged, admission=replace(charged.admission, pod_sets=pod_sets))
+
+
+def payer_of(workload: Workload, local: LocalQueue | None) -> model.Payer | None:
+    """Returns the queue that pays for the workload's bound pods: that of its admission, which a finished Workload still has, or
+    else that of its LocalQueue; None without either.
+    """
+    admission = workload.status.admission
+    queue = admission.cluster_queue if admission else local.spec.cluster_queue if local else ""
+    if not queue:
+        return None
+    flavors = {each.name: each.flavors for each in admission.pod_set_assignments} if admission else {}
+    return model.Payer(workload.key, queue, object_key(workload.metadata.namespace, workload.spec.queue_name), flavors)
