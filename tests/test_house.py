@@ -123,12 +123,12 @@ LIMITS = {
     "callers in docstrings that call nothing": 0,
     "functions with a variable `found`": 10,
     "parameters that do not say what they are": 0,
-    "values whose fields are documented at the class": 116,
+    "values whose fields are documented at the class": 75,
     "modules that hold capacity": 12,
     "modules that write a Workload's status": 6,
     "lists of the watched kinds": 1,
     "modules of metrics outside metrics/": 0,
-    "modules of more than 500 lines": 2,
+    "modules of more than 500 lines": 0,
     "lines of the longest function": 74,
 }
 """The worst that each measure may be. Lower a limit with the change that allows it."""

@@ -42,13 +42,12 @@ _LONG = 200
 
 @dataclass(frozen=True, slots=True)
 class SimulateArguments:
-    """Arguments of the command. Without `files` it reads a live cluster. `extra` are added jobs (`--with`).
-
-    `moves`: simulates also with moves, and compares. `save_every` is the seconds between checkpoints of jobs that name none.
-    """
+    """Arguments of the command."""
 
     files: Sequence[Path] = ()
+    """Without any it reads a live cluster."""
     extra: Sequence[Path] = ()
+    """Added jobs (`--with`)."""
     run_for: float = 600.0
     until: float = inf
     as_json: bool = False
@@ -57,7 +56,9 @@ class SimulateArguments:
     picture_at: float | None = None
     replay: bool = False
     moves: bool = False
+    """Whether it simulates also with moves, and compares."""
     save_every: float = inf
+    """The seconds between checkpoints of jobs that name none."""
     kubeconfig: Path | None = None
     context: str | None = None
 

@@ -38,17 +38,17 @@ May = Callable[[Subject, Right, str], Awaitable[bool]]
 
 @dataclass(frozen=True, slots=True)
 class Permissions:
-    """What a viewer may see. `namespaces` None means all; `pods` likewise.
-
-    `unread` names kinds of which the process has not read everything: nothing can be computed from a part of the cluster.
-    """
+    """What a viewer may see."""
 
     nodes: bool = True
     queues: bool = True
     namespaces: frozenset[str] | None = None
+    """None for all."""
     pods: frozenset[str] | None = None
+    """Namespaces in which the viewer may see pods; None for all."""
     reservations: bool = True
     unread: tuple[str, ...] = ()
+    """Kinds of which the process has not read everything: nothing can be computed from a part of the cluster."""
 
     def sees(self, namespace: str) -> bool:
         """Reports whether the viewer may list the Workloads of the namespace."""

@@ -52,19 +52,23 @@ class Right:
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """The shipped objects. `crds`, `webhooks` and `policies` (with their bindings) map file paths to objects.
-
-    `rights` are needed always; the others by the components selfsigned, retention and metricsauth.
-    """
+    """The shipped objects."""
 
     folder: Path
     crds: Mapping[Path, Obj]
+    """By path of their file."""
     webhooks: Mapping[Path, Obj]
+    """By path of their file."""
     policies: Sequence[tuple[Path, Obj]]
+    """With their bindings, and the path of their file."""
     rights: tuple[Right, ...]
+    """Those that are needed always."""
     certificates: tuple[Right, ...]
+    """Those that the component selfsigned needs."""
     retention: tuple[Right, ...]
+    """Those that the component retention needs."""
     metrics: tuple[Right, ...]
+    """Those that the component metricsauth needs."""
 
 
 def expected(folder: Path, namespace: str) -> Expected:

@@ -20,16 +20,16 @@ _UNREADABLE = (TypeError, ValueError, LookupError, AttributeError, ArithmeticErr
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What checks found. `unread` says why a check could not look, at least not at all; `cut` what was read only in part.
-
-    `notes` are lines about what is right, for a person who goes on.
-    """
+    """What checks found."""
 
     findings: tuple[tuple[Check, tuple[Finding, ...]], ...]
     passed: tuple[Check, ...]
     unread: Mapping[str, str]
+    """Why a check could not look, at least not at all."""
     cut: tuple[str, ...] = ()
+    """What was read only in part."""
     notes: tuple[str, ...] = ()
+    """Lines about what is right, for a person who goes on."""
 
 
 def examined(view: View, checks: Iterable[Check]) -> Report:

@@ -16,9 +16,7 @@ from admission.engine.reasons import Reason, ReasonCode
 
 @dataclass(frozen=True, slots=True)
 class Exclusions:
-    """Why nodes were excluded: the number of nodes by node selector, affinity, volumes, taint, pod term, and scarcest
-    resource. Of the taints those that exclude most; `more_taints` others exclude `beyond` nodes.
-    """
+    """Why nodes were excluded: the number of nodes by cause."""
 
     total_nodes: int = 0
     node_selector: int = 0
@@ -26,10 +24,14 @@ class Exclusions:
     topology_domain: int = 0
     volumes: int = 0
     taints: Mapping[str, int] = field(default_factory=dict)
+    """The taints that exclude most."""
     pods: Mapping[str, int] = field(default_factory=dict)
     resources: Mapping[str, int] = field(default_factory=dict)
+    """The scarcest resource of each node."""
     more_taints: int = 0
+    """How many other taints exclude nodes."""
     beyond: int = 0
+    """How many nodes these exclude."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,14 +205,15 @@ class Preempt:
     """Evicts these workloads first; the preemptor waits, and the capacity that they release is reserved for it.
 
     The same decision may recur, for the same victims or others, whenever something changes before the victims are gone. If a
-    victim cannot be evicted after all, requeue the preemptor. `message` is that of the preemptor's QuotaReserved=False
-    condition; `requested` is the total per pod set, for the status.
+    victim cannot be evicted after all, requeue the preemptor.
     """
 
     workload: str
     victims: tuple[Victim, ...]
     message: str
+    """That of the preemptor's condition QuotaReserved=False."""
     requested: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    """The total per pod set, for the status."""
 
 
 PREEMPTION_GATED = "Workload requires preemption, but it's gated"

@@ -143,11 +143,14 @@ class ChildProcess:
 
 @dataclass
 class StowageProcesses:
-    """The three processes. `kubeconfigs` are by process name; `environment` applies to all; `folder` receives the logs."""
+    """The three processes."""
 
     kubeconfigs: Mapping[str, Path]
+    """By process name."""
     folder: Path
+    """Receives the logs."""
     environment: Mapping[str, str] = field(default_factory=dict)
+    """Applies to all processes."""
     # seconds; starting three interpreters is slow on a loaded machine
     ready_within: float = 120.0
     webhook_port: int = field(default_factory=free_port)

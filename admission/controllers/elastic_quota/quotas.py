@@ -13,12 +13,14 @@ from api.kube.resources import Resource
 
 @dataclass(frozen=True, slots=True)
 class ReadQuota:
-    """An elastic quota object; `bounds` is None if it is invalid, and `fault` says why."""
+    """An elastic quota object."""
 
     resource: Resource
     quota: ElasticQuota
     bounds: QuotaBounds | None
+    """None if it is invalid."""
     fault: str = ""
+    """Why it is invalid."""
 
     @classmethod
     def of(cls, resource: Resource, quota: ElasticQuota) -> ReadQuota:

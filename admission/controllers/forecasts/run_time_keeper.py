@@ -44,14 +44,14 @@ _PAUSE: Final = 5.0
 
 
 class StoredRunTimes(msgspec.Struct):
-    """`until` (epoch seconds): Workloads that finished by then are counted. `kinds`: the one used longest ago first.
-
-    `forecasts`: how well forecasts held (stored_calibrations.py).
-    """
+    """Learned run times as they are stored."""
 
     until: float = 0.0
+    """Workloads that finished by then are counted (epoch seconds)."""
     kinds: list[msgspec.Raw] = []
+    """The one used longest ago first."""
     forecasts: msgspec.Raw = msgspec.Raw()
+    """How well forecasts held (stored_calibrations.py)."""
 
     @classmethod
     def of(cls, config_map: ConfigMap) -> StoredRunTimes:

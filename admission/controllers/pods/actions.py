@@ -15,17 +15,17 @@ from api.workloads import Workload
 
 @dataclass(frozen=True, slots=True)
 class StartPod:
-    """A strategic merge patch that removes the admission gate and adds what the admission gives the pod.
-
-    `since` is the later of admission and creation; it and the ClusterQueue are for the metric, `admitted` for the trace.
-    """
+    """A strategic merge patch that removes the admission gate and adds what the admission gives the pod."""
 
     pod: QueuedPod
     patch: dict[str, Any]
     events: tuple[PlannedEvent, ...] = ()
     cluster_queue: str = ""
+    """For the metric."""
     since: float = 0.0
+    """The later of admission and creation, for the metric."""
     admitted: Workload | None = None
+    """The Workload, for the trace."""
 
 
 @dataclass(frozen=True, slots=True)

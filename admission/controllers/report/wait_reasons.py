@@ -44,17 +44,15 @@ it.
 
 @dataclass(frozen=True, slots=True)
 class WaitReason:
-    """The content of QuotaReserved=False.
-
-    `never` means that the workload would not fit even in an empty cluster, which is written too; `gated`, that only closed
-    preemption gates hold it.
-    """
+    """The content of QuotaReserved=False."""
 
     reason: str
     message: str
     requested: Mapping[str, Mapping[str, int]]
     never: bool = False
+    """Whether the workload would not fit even in an empty cluster, which is written too."""
     gated: bool = False
+    """Whether only closed preemption gates hold it."""
 
 
 class WaitReporter:

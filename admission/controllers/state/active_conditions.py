@@ -20,17 +20,15 @@ _OF_CHECKS = (ActiveReason.CHECK_NOT_FOUND, ActiveReason.CHECK_INACTIVE, ActiveR
 
 @dataclass(frozen=True, slots=True)
 class Activity:
-    """Value, reason and message of an Active condition.
-
-    `unanswered` lists admission checks that no controller answers. `only_checks` means that nothing else keeps the queue
-    inactive.
-    """
+    """Value, reason and message of an Active condition."""
 
     active: bool
     reason: str
     message: str
     unanswered: tuple[UnansweredCheck, ...] = ()
+    """Admission checks that no controller answers."""
     only_checks: bool = False
+    """Whether nothing else keeps the queue inactive."""
 
 
 def flavors_of(queue: ClusterQueue) -> list[str]:

@@ -13,17 +13,17 @@ from api.workloads import WorkloadStatus
 
 @dataclass(frozen=True, slots=True)
 class Eviction:
-    """Reason (names.EvictedReason) and message of Evicted=True, and the cause for the eviction statistics.
-
-    `preemption` is the reason of the Preempted condition, if another workload preempts this one; `event_message` is the text
-    of the Preempted event, if it differs from the message.
-    """
+    """The condition Evicted=True of a Workload."""
 
     reason: str
+    """One of names.EvictedReason."""
     message: str
     cause: str = ""
+    """For the eviction statistics."""
     preemption: str = ""
+    """The reason of the Preempted condition, if another workload preempts this one."""
     event_message: str = ""
+    """The text of the Preempted event, if it differs from the message."""
 
     @property
     def event(self) -> str:

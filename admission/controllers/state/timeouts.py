@@ -41,10 +41,11 @@ class RequeueBackoff:
 
 @dataclass(frozen=True, slots=True)
 class PodsReadyRules:
-    """Timeouts in seconds; a `recovery_timeout` of None equals `timeout`."""
+    """Timeouts in seconds."""
 
     timeout: float
     recovery_timeout: float | None = None
+    """None for the same as the timeout."""
     backoff: RequeueBackoff = RequeueBackoff()
 
 

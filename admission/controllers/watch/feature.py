@@ -29,10 +29,12 @@ Run = tuple[str, Callable[[], Awaitable[None]]]
 
 @dataclass(frozen=True)
 class FeatureContext:
-    """What the parts of the process share. `kube` reads; `writer` writes, and only while this replica leads."""
+    """What the parts of the process share."""
 
     kube: Kube
+    """Reads."""
     writer: Kube
+    """Writes, and only while this replica leads."""
     settings: AdmissionSettings
     views: Views
     recorder: EventRecorder

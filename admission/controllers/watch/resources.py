@@ -31,15 +31,14 @@ _BELOW_MIN = "requests must not be below the limitRange min"
 
 
 class Limit(msgspec.Struct, frozen=True, rename="camel"):
-    """An item of a LimitRange; `type` is Container or Pod, other types do not concern workloads.
-
-    `default` holds default limits.
-    """
+    """An item of a LimitRange."""
 
     type: str = ""
+    """Container or Pod; other types do not concern workloads."""
     min: dict[str, str | int | float] = {}
     max: dict[str, str | int | float] = {}
     default: dict[str, str | int | float] = {}
+    """Default limits."""
     default_request: dict[str, str | int | float] = {}
 
 

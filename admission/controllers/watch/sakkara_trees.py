@@ -39,17 +39,16 @@ FLAT: Final = Topology(
 
 @dataclass
 class _Held:
-    """One ConfigMap.
-
-    `given` is its present tree, if readable; `sound` tells whether the tree in force ever had all its nodes.
-    """
+    """One ConfigMap."""
 
     object: ConfigMap
     given: SakkaraTopology | None = None
+    """Its present tree, if readable."""
     faults: tuple[str, ...] = ()
     missing: set[str] = field(default_factory=set)
     in_force: SakkaraTopology | None = None
     sound: bool = False
+    """Whether the tree in force ever had all its nodes."""
 
     def settle(self) -> None:
         """Puts the present tree into force if it qualifies."""

@@ -24,12 +24,14 @@ EVENTS: Final = f"{PREFIX}events"
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """A parameter of the query; `number` says that it is a non-negative integer, `of_tool` what a tool takes by default."""
+    """A parameter of the query."""
 
     name: str
     text: str
     number: bool = False
+    """Whether it is a non-negative integer."""
     of_tool: int | None = None
+    """What a tool takes by default."""
 
 
 @dataclass(frozen=True, slots=True)

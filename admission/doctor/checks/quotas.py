@@ -28,12 +28,15 @@ _MOST: Final = 10
 
 @dataclass(frozen=True, slots=True)
 class Quota:
-    """Quota of one resource in one flavor of a ClusterQueue or Cohort; `group`, `at` and `number` are its place."""
+    """Quota of one resource in one flavor of a ClusterQueue or Cohort."""
 
     owner: Obj
     group: int
+    """The index of its resource group."""
     at: int
+    """The index of its flavor in the group."""
     number: int
+    """The index of its resource in the flavor."""
     flavor: str
     resource: str
     nominal: int

@@ -166,16 +166,15 @@ class DropCheck:
 
 @dataclass(frozen=True, slots=True)
 class CoverResource:
-    """The queue gets quota for a resource that none of its groups covers: `nominal` in each of these flavors.
-
-    `beside` lists the resources that the group of these flavors covers already; empty for a new group.
-    """
+    """The queue gets quota for a resource that none of its groups covers."""
 
     cluster_queue: str
     resource: str
     nominal: int
+    """The quota in each of the flavors."""
     flavors: tuple[str, ...]
     beside: tuple[str, ...] = ()
+    """The resources that the group of these flavors covers already; empty for a new group."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,14 +28,14 @@ _HELD = "its start is reserved"
 
 @dataclass(frozen=True, slots=True)
 class DecisionInputs:
-    """What a decision depends on other than the ledger: pending workloads, fair sharing rules, how many workloads may start.
-
-    `startable` is the argument of cycle.run_cycle; `sharing` is None if fair sharing is off.
-    """
+    """What a decision depends on other than the ledger."""
 
     queues: PendingQueues = field(default_factory=PendingQueues)
+    """The pending workloads."""
     sharing: FairSharingRules | None = None
+    """None if fair sharing is off."""
     startable: int | None = None
+    """How many workloads may start, as in cycle.run_cycle."""
 
     def reservations(self, workload: Workload) -> list[tuple[Workload, StartReservation]]:
         """Returns the reservations of other workloads, in order of their start."""

@@ -22,19 +22,20 @@ class Spreading(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class LevelConstraint:
-    """A placement constraint of a pod set at one level (sakkara.md).
-
-    A `hard` constraint is never violated, others as little as possible. `partitions` is the exact number of child domains to
-    spread over. `minimum` and `maximum` bound the pods in a used domain, and `factor` must divide their number.
-    """
+    """A placement constraint of a pod set at one level (sakkara.md)."""
 
     level: str
     spreading: Spreading = Spreading.PACK
     partitions: int | None = None
+    """The exact number of child domains to spread over."""
     minimum: int | None = None
+    """The least pods in a used domain."""
     maximum: int | None = None
+    """The most pods in a used domain."""
     factor: int | None = None
+    """Divides the number of pods in a used domain."""
     hard: bool = False
+    """A hard constraint is never violated, others as little as possible."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -49,15 +49,14 @@ class BoundPod:
 
 @dataclass(frozen=True, slots=True)
 class Payer:
-    """The queue that pays for the bound pods of a workload without an admission.
-
-    `local_queue` is the LocalQueue's key. `flavors` has the flavor of each resource by pod set, as far as an admission said so.
-    """
+    """The queue that pays for the bound pods of a workload without an admission."""
 
     workload: str
     cluster_queue: str
     local_queue: str = ""
+    """The LocalQueue's key."""
     flavors: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    """The flavor of each resource by pod set, as far as an admission said so."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -69,16 +69,18 @@ class UsageRecord:
 
 @dataclass(slots=True)
 class _History:
-    """`held` sums the quota of its workloads. `usage` is kept until something changes."""
+    """The past usage of a LocalQueue."""
 
     weight: float = 1.0
     consumed: dict[str, float] = field(default_factory=dict)
     updated: float | None = None
     held: dict[str, int] = field(default_factory=dict)
+    """The quota of its workloads."""
     beside: dict[str, int] = field(default_factory=dict)
     entries: dict[str, dict[str, float]] = field(default_factory=dict)
     gone: bool = False
     usage: float | None = None
+    """Kept until something changes."""
 
     @property
     def forgettable(self) -> bool:

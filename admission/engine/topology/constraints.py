@@ -100,14 +100,14 @@ class ResolvedRequest:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Pod sets that are placed together: workers, and a leader if there are two.
-
-    With three or more pod sets, or two that both have several pods, the largest is `workers` and `others` are the rest.
-    """
+    """Pod sets that are placed together."""
 
     workers: PlacementRequest
+    """The largest pod set."""
     leader: PlacementRequest | None = None
+    """The other one, if there are two of which one has a single pod."""
     others: tuple[PlacementRequest, ...] = ()
+    """The rest, with three or more pod sets, or two that both have several pods."""
 
     @classmethod
     def of(cls, members: list[PlacementRequest]) -> Group:

@@ -11,15 +11,15 @@ from api.workloads import PodSet
 
 @dataclass(frozen=True, slots=True)
 class ReplicaGroup:
-    """Pods that are admitted together as one Workload; `index` counts a set's groups from 0.
-
-    `on_hold` means that the set asks for no pods at present; `pod_sets` is then empty.
-    """
+    """Pods that are admitted together as one Workload."""
 
     index: int
+    """Counts a set's groups from 0."""
     workload: str
     pod_sets: tuple[PodSet, ...] = ()
+    """Empty if it is on hold."""
     on_hold: bool = False
+    """Whether the set asks for no pods at present."""
 
     @property
     def total(self) -> int:

@@ -34,15 +34,13 @@ DEFAULT_SCHEDULE_TIMEOUT: Final = 10.0
 
 @dataclass(frozen=True, slots=True)
 class ExactGang:
-    """A Sakkara group's terms for its gang: an exact number of pods, placed as its ConfigMap requires.
-
-    `config_map` is the ConfigMap's name, or None if a PodGroup replaces it. With `by_priority`, the group's own priority
-    applies instead of its pods' classes.
-    """
+    """A Sakkara group's terms for its gang: an exact number of pods, placed as its ConfigMap requires."""
 
     group: SakkaraGroup
     config_map: str | None = None
+    """The ConfigMap's name; None if a PodGroup replaces it."""
     by_priority: bool = True
+    """Whether the group's own priority applies instead of its pods' classes."""
 
 
 @dataclass(frozen=True, slots=True)

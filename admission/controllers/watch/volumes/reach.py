@@ -32,14 +32,14 @@ class CannotBind(Exception):
 
 @dataclass(frozen=True, slots=True)
 class BoundTo:
-    """The nodes that reach the claim's volume: all selectors must match. `driver` attaches it; empty if unknown.
-
-    `gathered` has the topology keys of which one domain each must hold all pods.
-    """
+    """The nodes that reach the claim's volume."""
 
     selectors: tuple[Selector, ...] = ()
+    """All must match."""
     driver: str = ""
+    """Attaches the volume; empty if unknown."""
     gathered: tuple[str, ...] = ()
+    """Topology keys of which one domain each must hold all pods."""
 
 
 def one_of(reached: Sequence[Selector | None], driver: str) -> BoundTo:

@@ -26,11 +26,13 @@ Score = tuple[bool, bool, Fraction | int, Order]
 
 @dataclass(frozen=True, slots=True)
 class _Entry:
-    """A child of a cohort with its candidate. `usage` is that of the child, `above` what the candidate adds to the cohort."""
+    """A child of a cohort with its candidate."""
 
     candidate: Nomination
     usage: Sums
+    """That of the child."""
     above: Mapping[FlavorResource, int]
+    """What the candidate adds to the cohort."""
     score: Score
 
 

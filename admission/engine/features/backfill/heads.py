@@ -39,15 +39,14 @@ _KEPT: Final = 60.0
 
 @dataclass(frozen=True, slots=True)
 class ReservedStart:
-    """The latest start (epoch seconds) of a workload that was just refused, if it has a reservation.
-
-    `overtaken`: a workload of its queue has a reservation, so those behind it may be evaluated. `level`: how far it would
-    borrow then.
-    """
+    """The latest start of a workload that was just refused, if it has a reservation."""
 
     start: float | None = None
+    """In epoch seconds."""
     overtaken: bool = False
+    """Whether a workload of its queue has a reservation, so that those behind it may be evaluated."""
     level: int = 0
+    """How far it would borrow then."""
 
 
 class Heads:

@@ -33,17 +33,16 @@ _end = attrgetter("end", "key")
 
 @dataclass(frozen=True, slots=True)
 class FutureReservation:
-    """Capacity reserved for another head. `tree`: the cohort tree of its queue.
-
-    `end` is when it frees the capacity, None if that is unknown.
-    """
+    """Capacity reserved for another head."""
 
     key: str
     queue: str
     tree: str
+    """The cohort tree of its queue."""
     usage: Usage
     footprint: Footprint
     end: float | None
+    """When it frees the capacity; None if that is unknown."""
 
 
 class _CumulativeUsage:

@@ -89,11 +89,14 @@ class StartForecast:
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """The last starts: `early` and `late` are their ratios to the ends in the replays, `held` which were in their interval."""
+    """How the last starts were forecast."""
 
     early: tuple[float, ...] = ()
+    """The ratios of the starts to the earlier end in the replays."""
     late: tuple[float, ...] = ()
+    """Their ratios to the later end."""
     held: tuple[bool, ...] = ()
+    """Which were in their interval."""
 
     def after(self, start: float, told: StartForecast) -> Calibration:
         """Returns the record after one more start (epoch seconds), which had been told this."""

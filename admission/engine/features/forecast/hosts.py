@@ -32,28 +32,28 @@ _STEP: Final = 256
 
 @dataclass(frozen=True, slots=True)
 class PodShape:
-    """Pods of one kind: what each requests, as (column, amount). By chain level, `whole` pods of a slice stay in one domain.
-
-    `widest` is the first level of the chain that is asked for.
-    """
+    """Pods of one kind."""
 
     request: Vector
+    """What each requests, as (column, amount)."""
     whole: tuple[int, ...]
+    """By chain level, how many pods of a slice stay in one domain."""
     widest: int
+    """The first level of the chain that is asked for."""
 
 
 @dataclass(frozen=True, slots=True)
 class GangPlace:
-    """What a placement group needs on a flavor: `pods` has the shape and the number of pods of each pod set.
-
-    All are in one domain of the first of `levels` that has room for them. Level 0 of the chain is the whole flavor, the last
-    one the single host. `known`: a replay sees all that decides about the place.
-    """
+    """What a placement group needs on a flavor. All its pods are in one domain."""
 
     flavor: str
     levels: tuple[int, ...]
+    """The domain is of the first level that has room. Level 0 of the chain is the whole flavor, the last one the single host.
+    """
     pods: tuple[tuple[int, int], ...]
+    """The shape and the number of pods of each pod set."""
     known: bool
+    """Whether a replay sees all that decides about the place."""
 
 
 HostState = tuple[tuple[int, ...], int]

@@ -51,19 +51,19 @@ class Choices:
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """A waiting workload. `order` sorts those of a queue.
-
-    `known`: a replay sees all that decides about its place. `reserved` is the start that is reserved for it (epoch seconds).
-    """
+    """A waiting workload."""
 
     key: str
     queue: str
     order: tuple[int, float, str, str]
+    """Sorts those of a queue."""
     choices: tuple[Choices, ...]
     not_before: float
     known: bool
+    """Whether a replay sees all that decides about its place."""
     estimate: RunEstimate | None
     reserved: float | None = None
+    """The start that is reserved for it (epoch seconds)."""
 
     @property
     def placed(self) -> bool:

@@ -36,17 +36,17 @@ _order = attrgetter("order")
 
 @dataclass(slots=True, eq=False)
 class RankedAllocation:
-    """An admitted workload: its place in the order, what it is charged, and of which flavors it has any resource.
-
-    `candidate` is for the search for victims, which keeps there what it made of the workload. `usage` is never changed.
-    """
+    """An admitted workload: its place in the order, and what it is charged."""
 
     key: str
     allocation: Allocation
     order: Order
     usage: dict[FlavorResource, int]
+    """Never changed."""
     covers: frozenset[FlavorResource]
+    """The flavors and resources of which it has any."""
     candidate: object | None = None
+    """For the search for victims, which keeps there what it made of the workload."""
 
 
 def _ranked(key: str, allocation: Allocation, amounts: Amounts) -> RankedAllocation:

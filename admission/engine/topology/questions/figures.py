@@ -81,13 +81,16 @@ class _Base:
 
 @dataclass(frozen=True, slots=True)
 class _Domains:
-    """The domains of a level: `ids` are their slots, of `size`; `slots` has the slot of each row."""
+    """The domains of a level."""
 
     name: str
     size: int
+    """The number of slots."""
     ids: Ints
+    """The slots of the domains."""
     paths: Sequence[Values]
     slots: Ints
+    """The slot of each row."""
 
     def total(self, of_rows: Ints) -> Ints:
         """Returns the sum of each domain's rows."""

@@ -16,11 +16,14 @@ Vec = tuple[int, ...]
 
 @dataclass(frozen=True, slots=True)
 class PackingItem:
-    """`count` pods that request `vector` each. `layers` are the (level, size) of slices larger than 1, outermost first."""
+    """Equal pods."""
 
     vector: Vec
+    """What each requests."""
     count: int
+    """The number of pods."""
     layers: tuple[tuple[int, int], ...] = ()
+    """The (level, size) of slices larger than 1, outermost first."""
 
 
 @dataclass(frozen=True, slots=True)

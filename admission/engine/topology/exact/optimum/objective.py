@@ -35,16 +35,18 @@ Figure = tuple[str, int]
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One homogeneous gang to place: `need` slices, and requested level `requested`.
-
-    By level and slot: `capacity` (slices that fit), `parent` (slot at the level above) and `label` (sorts like the names).
-    """
+    """One homogeneous gang to place."""
 
     capacity: Sequence[Ints]
+    """Slices that fit, by level and slot."""
     parent: Sequence[Ints]
+    """The slot at the level above, by level and slot."""
     label: Sequence[Ints]
+    """Sorts like the names, by level and slot."""
     requested: int
+    """The requested level."""
     need: int
+    """The slices to place."""
 
     @property
     def last(self) -> int:

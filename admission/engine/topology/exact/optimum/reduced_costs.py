@@ -102,12 +102,16 @@ def costs(scale: FigureScale, requested: int, slots: Ints, capacity: Ints, below
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """The limits of an answer: exactly `domains`, at most `parents`, at most `waste` stranded slices, a cost below `known`."""
+    """The limits of an answer."""
 
     domains: int
+    """The exact number of domains."""
     parents: int
+    """The most parents."""
     waste: int
+    """The most stranded slices."""
     known: int | None = None
+    """The cost is below this; None for any."""
 
 
 class KnapsackTable:

@@ -29,14 +29,15 @@ class CapacityCounts:
 
 @dataclass(frozen=True, slots=True)
 class Top:
-    """The k largest domains: the capacity `last` of the smallest of them, the number of domains of that capacity among them
-    (`of_last`), and the slices that they hold beyond the need (`slack`).
-    """
+    """The k largest domains."""
 
     k: int
     last: int
+    """The capacity of the smallest of them."""
     of_last: int
+    """How many of them have that capacity."""
     slack: int
+    """The slices that they hold beyond the need."""
 
 
 def fewest(capacities: CapacityCounts, need: int) -> Top | None:
