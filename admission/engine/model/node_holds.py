@@ -18,10 +18,7 @@ toleration of a pod covers it."""
 
 @dataclass(frozen=True, slots=True)
 class NodeHold(ABC):
-    """The nodes with all of these `labels` are held from `start` until `end` (epoch seconds). A feature says for whom.
-
-    `queue` is the ClusterQueue whose quota they are charged to, from when it has `begun`; empty: none.
-    """
+    """Nodes that are held from one time until another. A feature says for whom."""
 
     kind: ClassVar[str]
     """The kind of the object that holds the nodes."""
@@ -30,9 +27,13 @@ class NodeHold(ABC):
 
     name: str
     labels: Mapping[str, str]
+    """The nodes that have all of these are held."""
     start: float
+    """Epoch seconds."""
     end: float
+    """Epoch seconds."""
     queue: str = ""
+    """The ClusterQueue whose quota the nodes are charged to from the start; empty: none."""
     begun: bool = False
 
     def holds(self, labels: Mapping[str, str]) -> bool:

@@ -7,13 +7,14 @@ from collections.abc import Callable
 import pytest
 
 from admission.controllers.watch import cluster_view
+from admission.controllers.watch.advance_reservations.view import AdvanceReservationView
 from admission.controllers.watch.devices.view import DeviceView
 from admission.controllers.watch.sakkara_trees import Trees
 from admission.controllers.watch.view_feature import ViewFeature
 from admission.controllers.watch.volumes.view import VolumeView
 from admission.engine.decision import Admit
-from api.kube.resources import RESOURCE_FLAVORS
-from api.names import SAKKARA_QUEUE
+from api.kube.resources import ADVANCE_RESERVATIONS, RESOURCE_FLAVORS
+from api.names import HOSTNAME_LABEL, SAKKARA_QUEUE
 from tests.admission.controllers.watch.devices.test_view import DeviceCluster
 from tests.admission.controllers.watch.volumes.test_view import DATA, VolumeCluster
 
@@ -60,9 +61,24 @@ def flat_tree() -> VolumeCluster:
     return cluster
 
 
+def reserved() -> VolumeCluster:
+    """Each node is reserved for maintenance, and the pods have no time limit."""
+    cluster = flat_tree()
+    times = {"start": "2100-01-01T00:00:00Z", "end": "2101-01-01T00:00:00Z"}
+    for name in "abc":
+        spec = {"nodeLabels": {HOSTNAME_LABEL: name}, **times}
+        cluster.add(ADVANCE_RESERVATIONS, {"metadata": {"name": name}, "spec": spec})
+    return cluster
+
+
 @pytest.mark.parametrize(
     ("feature", "scene", "starts"),
-    [(VolumeView, unknown_claim, False), (DeviceView, too_few_devices, False), (Trees, flat_tree, True)],
+    [
+        (VolumeView, unknown_claim, False),
+        (DeviceView, too_few_devices, False),
+        (Trees, flat_tree, True),
+        (AdvanceReservationView, reserved, False),
+    ],
 )
 def test_a_feature_is_what_its_hooks_say(
     feature: type[ViewFeature], scene: Callable[[], VolumeCluster], starts: bool, monkeypatch: pytest.MonkeyPatch
