@@ -7,12 +7,15 @@ from collections.abc import Callable, Collection
 from admission.controllers.nodes.spare_hosts.of_flavors import FlavorSparesReporter
 from admission.controllers.nodes.spare_hosts.of_workloads import SpareHostsController
 from admission.controllers.watch.feature import ControllerFeature, FeatureContext
+from admission.engine.features.spare_hosts.feature import SpareKeeper
 
 
 class SpareHosts(ControllerFeature):
-    """Says after each cycle which spare hosts are held."""
+    """Says after each cycle which spare hosts are held. Who loses a node before the first cycle has them held as well."""
 
     def __init__(self, context: FeatureContext) -> None:
+        # nodes that failed meanwhile are replaced before the first cycle
+        context.ledger.holds.keeper = SpareKeeper(context.ledger)
         self._workloads = SpareHostsController(context.writer, context.views, context.ledger)
         self._flavors = FlavorSparesReporter(context.views, context.ledger, context.recorder)
         self.runs = (("spare hosts", self._workloads.reconciler.run),)
