@@ -99,7 +99,7 @@ LONG_STEPS: Final = Histogram(
 )
 COLLECTIONS: Final = Histogram(
     "stowage_garbage_collection_seconds",
-    "CPU seconds of a garbage collection, during which nothing else runs, by Python's generation.",
+    "CPU seconds of a garbage collection, during which nothing else runs, by Python's generation but the youngest.",
     ("generation",),
     buckets=_LAGS,
 )

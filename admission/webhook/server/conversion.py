@@ -1,6 +1,6 @@
 """Answers one ConversionReview: converts objects of kueue.x-k8s.io to the version that the API server requests.
 
-The API server sends whole lists at once, and any client that reaches the port may send one. The body is scanned for objects,
+The API server sends whole lists at once, and any client that reaches the port may send one. A long body is scanned for objects,
 which are decoded and converted one by one, so no library call takes long and at most one object is held decoded.
 `ConversionLimits` bounds the rest. server.py calls `converted` in a thread; api.conversion has the rules.
 """
@@ -85,6 +85,8 @@ _decoder: Final = msgspec.json.Decoder(_ConversionReview)
 def converted(body: bytes | bytearray, bounds: ConversionLimits = _BOUNDS) -> list[bytes]:
     """Returns the encoded ConversionReview response in pieces. Raises BadReview if the body is not a ConversionReview."""
     deadline = time.monotonic() + bounds.seconds
+    if (pieces := _small(body, bounds)) is not None and time.monotonic() <= deadline:
+        return pieces
     start = _first_object(body)
     spans = list(_objects(body, start, bounds)) if start else []
     end = spans[-1][1] if spans else start
@@ -106,9 +108,31 @@ def converted(body: bytes | bytearray, bounds: ConversionLimits = _BOUNDS) -> li
             return _failed(request, f"objects[{index}]: the answer has more than {bounds.answer} bytes with it")
         if time.monotonic() > deadline:
             return _failed(request, f"objects[{index}]: it took more than {bounds.seconds:g} s until here")
-    return list(
-        _pieces(_answer(request, {"convertedObjects": [msgspec.Raw(_PLACE)], "result": {"status": "Success"}}), out)
-    )
+    return _success(request, out)
+
+
+def _small(body: bytes | bytearray, bounds: ConversionLimits) -> list[bytes] | None:
+    """Returns the response to a short review, decoded as a whole, or None: its faults are found and told by the scan.
+
+    Most reviews have one object, and the scan takes longer than the conversion.
+    """
+    if len(body) > min(_ENVELOPE, bounds.object) or sum(map(body.count, (b"{", b"["))) > _DEEPEST:
+        return None
+    try:
+        request = _reviewed(_decoder.decode(body))
+        if request is None or not request.objects or not request.desired.startswith(f"{GROUP}/"):
+            return None
+        version = request.desired.partition("/")[2]
+        objects = [_converted(bytes(raw), version, bounds) for raw in request.objects]
+    except _CANNOT_BE_CONVERTED:
+        return None
+    is_bounded = len(objects) <= bounds.objects and sum(map(len, objects)) <= bounds.answer
+    return _success(request, objects) if is_bounded else None
+
+
+def _success(request: _Request, objects: list[bytes]) -> list[bytes]:
+    answer = _answer(request, {"convertedObjects": [msgspec.Raw(_PLACE)], "result": {"status": "Success"}})
+    return list(_pieces(answer, objects))
 
 
 def _first_object(body: bytes | bytearray) -> int:
@@ -168,11 +192,17 @@ def _request(envelope: bytes) -> _Request:
         review = _decoder.decode(envelope)
     except (msgspec.MsgspecError, RecursionError) as bad:
         raise BadReview(f"the body is not a ConversionReview: {bad}") from None
-    if review.api_version != API_VERSION or review.kind != "ConversionReview" or review.request is None:
+    if (request := _reviewed(review)) is None:
         raise BadReview(f"only a request of {API_VERSION} ConversionReview is understood")
-    if review.request.objects:
+    if request.objects:
         raise BadReview("the body is not a ConversionReview: its request has two lists of objects")
-    return review.request
+    return request
+
+
+def _reviewed(review: _ConversionReview) -> _Request | None:
+    """Returns the request of a ConversionReview; None for another kind, and without a request."""
+    is_review = review.api_version == API_VERSION and review.kind == "ConversionReview"
+    return review.request if is_review else None
 
 
 def _converted(raw: bytes | bytearray, version: str, bounds: ConversionLimits) -> bytes:
