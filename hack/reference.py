@@ -35,6 +35,7 @@ from admission.engine import decision
 from admission.engine.decision import PreemptionReason
 from admission.engine.features import FEATURES, all_reasons
 from admission.engine.ledger.holds import HoldKind
+from admission.engine.reasons import ReasonCode, ReasonOwner
 from admission.integrations.base import JobIntegration
 from admission.integrations.declared.declared import DeclaredJob
 from admission.integrations.registry import ADAPTERS, DECLARED
@@ -200,11 +201,14 @@ def meanings(module: ast.Module) -> dict[tuple[str, str], str]:
     return found
 
 
+def _reasons() -> list[ReasonCode]:
+    """Returns the reasons of a wait; those that only detail another one come last."""
+    return sorted(all_reasons(), key=lambda reason: reason.owner is ReasonOwner.EXPLANATION)
+
+
 def conditions() -> str:
     """Returns the page of condition types and their reasons: those of waits, of preemptions, and of api/names/conditions.py."""
-    rows = [
-        [f"`{each}`", str(each.owner), "yes" if each.retained else "", each.__doc__ or ""] for each in all_reasons()
-    ]
+    rows = [[f"`{each}`", str(each.owner), "yes" if each.retained else "", each.__doc__ or ""] for each in _reasons()]
     described = meanings(ast.parse(inspect.getsource(condition_names)))
     types = [(value, described["", key]) for key, value in _texts(condition_names) if ("", key) in described]
     parts = [

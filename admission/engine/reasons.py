@@ -86,12 +86,6 @@ class Reason(ReasonCode):
         ReasonOwner.ENGINE,
         True,
     )
-    WAITING_FOR_MOVED = (
-        "WaitingForMovedWorkloads",
-        "its place is held, and the workloads that leave it for other places have not released it yet",
-        ReasonOwner.ENGINE,
-        True,
-    )
     REPEATED_PREEMPTION = (
         "RepeatedPreemption",
         "it preempted the same workload twice within ten minutes without running: it waits before it may do so again",
@@ -138,12 +132,6 @@ class Reason(ReasonCode):
         ReasonOwner.ENGINE,
         True,
         OlderReason.WAITING,
-    )
-    WAITING_FOR_GANGS = (
-        "WaitingForGangs",
-        "the gangs that start together with it are not ready to start",
-        ReasonOwner.ENGINE,
-        True,
     )
     ADMISSION_GATED = (
         "AdmissionGated",

@@ -61,4 +61,7 @@ def all_reasons() -> Iterator[ReasonCode]:
 
 def reason_of(code: str) -> ReasonCode | None:
     """Returns the reason with this code; None if there is none, as that of a feature which is left out."""
-    return next((reason for reason in all_reasons() if reason == code), None)
+    try:
+        return Reason(code)
+    except ValueError:
+        return next((reason for feature in FEATURES for reason in feature.reasons if reason == code), None)

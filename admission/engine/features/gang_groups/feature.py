@@ -9,7 +9,7 @@ from admission.engine.cycle.heads.head_order import Head
 from admission.engine.cycle.together import starts_with_others
 from admission.engine.decision import Decision
 from admission.engine.features.gang_groups.group_decisions import GroupDecisions
-from admission.engine.features.gang_groups.groups import Groups
+from admission.engine.features.gang_groups.groups import GangReason, Groups
 from admission.engine.model import ClusterQueue, Workload
 
 
@@ -17,6 +17,7 @@ class GangGroups(Feature):
     """Decides on groups as a whole. It remembers which groups the cycle has refused."""
 
     field = "gang"
+    reasons = GangReason
 
     def __init__(self, context: CycleContext) -> None:
         super().__init__(context)

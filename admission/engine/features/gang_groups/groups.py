@@ -29,7 +29,19 @@ from admission.engine.features.gang_groups.gang_preemption import GangPreemption
 from admission.engine.ledger.ledger import Ledger
 from admission.engine.model import Workload
 from admission.engine.queue.queues import PendingQueues
-from admission.engine.reasons import Reason
+from admission.engine.reasons import Reason, ReasonCode, ReasonOwner
+
+
+class GangReason(ReasonCode):
+    """Why a gang of a group waits for the others."""
+
+    WAITING_FOR_GANGS = (
+        "WaitingForGangs",
+        "the gangs that start together with it are not ready to start",
+        ReasonOwner.ENGINE,
+        True,
+    )
+
 
 INCOMPLETE = "GangGroupIncomplete"
 """Reason of an eviction: the other gangs of the group could not start."""
@@ -126,7 +138,7 @@ class Groups:
         return None
 
     def _why_not(self, workload: Workload, key: str, other: Workload | None, *, waits: bool) -> GroupNotStarted | None:
-        def because(text: str, reason: Reason = Reason.WAITING_FOR_GANGS) -> GroupNotStarted:
+        def because(text: str, reason: ReasonCode = GangReason.WAITING_FOR_GANGS) -> GroupNotStarted:
             return GroupNotStarted(workload.key, reason, text)
 
         if other is None:
@@ -140,9 +152,9 @@ class Groups:
             leaves = other.evicted or key in self._reservations.leaving
             return because(f"gang {key} of the group is being evicted") if leaves else None
         if other.blocked is not None:
-            return GroupNotStarted(key, Reason.WAITING_FOR_GANGS, other.blocked[1])
+            return GroupNotStarted(key, GangReason.WAITING_FOR_GANGS, other.blocked[1])
         if other.not_before > self._now:
-            return GroupNotStarted(key, Reason.WAITING_FOR_GANGS, "its backoff is not over")
+            return GroupNotStarted(key, GangReason.WAITING_FOR_GANGS, "its backoff is not over")
         queue = self._ledger.quota.spec(other.cluster_queue)
         cannot_evaluate = None if queue is None else self._cannot_evaluate(other, queue)
         return None if cannot_evaluate is None else GroupNotStarted(key, *cannot_evaluate)

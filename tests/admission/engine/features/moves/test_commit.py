@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from admission.engine.decide import decide
 from admission.engine.decision import Admit, Decision, Preempt, Wait
 from admission.engine.features.moves.commit import commit
-from admission.engine.features.moves.feature import PLACE_HELD
+from admission.engine.features.moves.feature import PLACE_HELD, MoveReason
 from admission.engine.features.moves.movers import moves_left
 from admission.engine.features.moves.plan import PlanOptions, plan
 from admission.engine.features.moves.plans import Move, MovePlan
@@ -22,7 +22,6 @@ from admission.engine.ledger.holds import HoldKind, hold_key
 from admission.engine.ledger.ledger import Ledger
 from admission.engine.model import CPU, BoundPod, ObjectRemoved, RemovedKind, RestartTerms, TopologyRequest, Workload
 from admission.engine.queue.queues import PendingQueues
-from admission.engine.reasons import Reason
 from admission.engine.scheduler_state import SchedulerState
 from tests.admission.engine.features.moves.clusters import NOW, Running, cluster, gang, hosts_of, own
 from tests.admission.engine.features.moves.drawn import DrawnCluster
@@ -170,7 +169,7 @@ def test_while_movers_leave_the_gang_says_so_and_evicts_nobody() -> None:
     assert commit(ledger, gang(), made, NOW, {}) is None
     decided = Played(ledger, gang()).cycle()["ns/gang"]
     assert isinstance(decided, Wait)
-    assert (decided.reason, decided.message) == (Reason.WAITING_FOR_MOVED, PLACE_HELD)
+    assert (decided.reason, decided.message) == (MoveReason.WAITING_FOR_MOVED, PLACE_HELD)
     assert ledger.admission(hold_key(HoldKind.PLACE, "ns/gang")) is not None
 
 
