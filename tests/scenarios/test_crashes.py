@@ -1,6 +1,6 @@
 """Processes killed or paused at the worst moments, and two of a kind at once: the same end, and nothing wrong on the way.
 
-Six racks of twelve GPUs, thirteen jobs of six pods, each to be in one rack: twelve run, two to a rack, and one waits.
+Three racks of twelve GPUs, seven jobs of six pods, each to be in one rack: six run, two to a rack, and one waits.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from tests.scenarios.stage import Stage
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 ENVIRONMENT = SHORT_LEASE
 
-RACKS, HOSTS, PODS_EACH, RUNNING = 6, 3, 6, 12
+RACKS, HOSTS, PODS_EACH, RUNNING = 3, 3, 6, 6
 CRASH = itertools.count()
 
 
@@ -92,7 +92,7 @@ async def _accepted(here: Site, job: Mapping[str, object]) -> bool:
 
 
 async def all_is_well(here: Site, seen: Watchman, names: list[str]) -> None:
-    """Twelve jobs run, two in each rack, whole; the thirteenth says why it waits."""
+    """Six jobs run, two in each rack, whole; the seventh says why it waits."""
     await seen.sees("all that fit are admitted", lambda s: len(s.admitted) == RUNNING)
     admitted = seen.admitted
     racks: Counter[str] = Counter()
