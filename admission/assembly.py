@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any, Final, Self
 
+from admission.controllers.decide.feature import SchedulerFeature
 from admission.controllers.decide.lost_wake_ups import LostWakeUps
 from admission.controllers.decide.readiness import Readiness
 from admission.controllers.decide.scheduler import Scheduler
@@ -23,7 +24,7 @@ from admission.controllers.jobs.context import JobOptions
 from admission.controllers.jobs.controller_context import ControllerContext
 from admission.controllers.jobs.job_controller import JobController
 from admission.controllers.jobs.uncreated import UncreatedController, creation_events
-from admission.controllers.moves.move_controller import MoveController
+from admission.controllers.moves.feature import Moves
 from admission.controllers.nodes.node_controller import NodeController
 from admission.controllers.nodes.node_failures import FailureRules
 from admission.controllers.nodes.pod_displacer import PodDisplacer
@@ -81,6 +82,7 @@ FEATURES: Final[list[type[ControllerFeature]]] = [
     Forecasts,
     Sakkara,
     ElasticQuotas,
+    Moves,
     SpareHosts,
     AdvanceReservations,
 ]
@@ -190,19 +192,19 @@ def deciding(shared: Shared) -> Deciding:
         shared.recorder,
         ExplanationLimits(section.explain_after, section.explain_period),
         sharing=sharing,
-        moves=section.moves,
         startable=lambda: readiness.startable(in_flight=False) if readiness else None,
-        latest_start=features.latest_start,
+        hint=features.hint,
     )
     waits = WaitReporter(writer, views, shared.recorder, section.wait_report_period, explainer=explainer)
     context = SchedulerContext(feed, ledger, queues, due, section, sharing, readiness)
     scheduler = Scheduler(writer, views, context, waits, shared.recorder, spent=features.decided)
-    moves = MoveController(writer, views, context, scheduler, shared.recorder, state, features.latest_start)
+    for feature in features.all:
+        if isinstance(feature, SchedulerFeature):
+            feature.join(scheduler, context, state, features.latest_start)
     lost = LostWakeUps(context, section.fresh_look_period, section.fresh_look_workloads)
     scheduler.after_cycle(lost.cycle_ended)
     part = ProcessPart(
         runs=(
-            ("moves", moves.run),
             ("scheduler", scheduler.run),
             ("lost wake-ups", lost.run),
             ("wait reasons", waits.reconciler.run),

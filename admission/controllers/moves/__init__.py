@@ -1,5 +1,6 @@
 """Moves running workloads to other places so that a waiting one gets its domain (`controller.moves`).
 
+feature           moves as a feature of the controller
 move_controller   the entry: for which waiting workload to move, and when
 topology_moves    the same for what a Topology asks for
 planning          computes a plan (engine/features/moves) in turns

@@ -27,9 +27,8 @@ from admission.engine.explain.cycle_decision import DecisionInputs
 from admission.engine.explain.explain import explain
 from admission.engine.explain.explanation import Explanation, Verdict
 from admission.engine.explain.wording import headline
-from admission.engine.features.moves.hint import MoveHint, move_hint
-from admission.engine.features.moves.waiting import LatestStart, latest_start
 from admission.engine.ledger.ledger import Ledger
+from admission.engine.model import Workload as EngineWorkload
 from admission.engine.queue.queues import PendingQueues
 from admission.engine.quota.fairness import FairSharingRules
 from admission.engine.reasons import Reason
@@ -51,6 +50,12 @@ _REST = 50.0
 """Seconds of rest for each second of explaining, which bounds the share of the loop to a fiftieth."""
 _INTERRUPTIONS = 3
 """So often in a row what an explanation had read may disappear; oftener is a defect, and logged with its traceback."""
+Hint = Callable[[EngineWorkload, float, Callable[[], None]], str | None]
+"""Says at this time, calling `pause` often, what else would give the workload a place."""
+
+
+def _no_hint(*_: object) -> None:
+    return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +70,7 @@ class ExplanationLimits:
 class Explainer:
     """Explains waiting workloads while its reconciler runs; `sharing` and `startable` are those of the scheduler.
 
-    `moves`: the controller makes moves. `latest_start` tells starts that keep moves away.
+    `hint` says what else would give a workload that lacks a place one.
     """
 
     def __init__(
@@ -79,14 +84,13 @@ class Explainer:
         now: Callable[[], float] = time.time,
         *,
         sharing: FairSharingRules | None = None,
-        moves: bool = False,
         startable: Callable[[], int | None] = lambda: None,
-        latest_start: LatestStart | None = None,
+        hint: Hint = _no_hint,
     ) -> None:
         self._views, self._ledger, self._queues = views, ledger, queues
         self._reports = ReportWriter(kube, Writer.EXPLANATIONS, recorder, views.workloads.observe)
         self._patience, self._now = patience or ExplanationLimits(), now
-        self._sharing, self._startable, self._moves, self._latest_start = sharing, startable, moves, latest_start
+        self._sharing, self._startable, self._hint = sharing, startable, hint
         self._reported: dict[str, tuple[str, float]] = {}
         self._interrupted: dict[str, int] = {}
         self.reconciler = Reconciler("explanations", self._explain, workers=1)
@@ -113,13 +117,10 @@ class Explainer:
         inputs = DecisionInputs(self._queues, self._sharing, self._startable())
         explaining = partial(explain, self._ledger, pending, self._now(), budget=self._patience.budget, inputs=inputs)
 
-        def compute(pause: Callable[[], None]) -> tuple[Explanation, MoveHint | None]:
+        def compute(pause: Callable[[], None]) -> tuple[Explanation, str | None]:
             made = explaining(pause=pause)
             lacks_place = made.verdict is Verdict.WAITS and made.reason == Reason.TOPOLOGY_PLACEMENT_FAILED
-            if not lacks_place:
-                return made, None
-            latest = latest_start(self._queues, pending, self._latest_start)
-            return made, move_hint(self._ledger, pending, self._now(), pause, enabled=self._moves, latest=latest)
+            return made, self._hint(pending, self._now(), pause) if lacks_place else None
 
         turns = Turns(compute, _TURN, _BETWEEN_TURNS)
         try:
@@ -141,10 +142,10 @@ class Explainer:
             raise
         await asyncio.sleep(turns.spent * _REST)
 
-    async def _write(self, workload: Workload, explanation: Explanation, hint: MoveHint | None) -> None:
+    async def _write(self, workload: Workload, explanation: Explanation, hint: str | None) -> None:
         code, text = code_of(explanation), headline(explanation)
         if hint is not None:
-            text = f"{text}; {hint.text(enabled=self._moves)}"
+            text = f"{text}; {hint}"
         status = conditions.explained(workload.status, code, text, self._now(), workload.metadata.generation)
         before = find_condition(workload.status.conditions, EXPLANATION)
         outcome = Outcome.UNCHANGED

@@ -13,6 +13,7 @@ from admission.controllers.watch.cluster_view import Views
 from admission.controllers.watch.cycle_due import CycleDue
 from admission.controllers.watch.feed import Feed
 from admission.controllers.watch.view_feature import first_answer
+from admission.engine import model
 from admission.engine.ledger.ledger import Ledger
 from admission.engine.queue.queues import PendingQueues
 from admission.integrations.pods.pod import QueuedPod
@@ -23,6 +24,8 @@ from api.kube.informers.informer import Informer
 from api.sakkara import DescribedGroup
 from api.workloads import Workload
 
+LatestStart = Callable[[str], float | None]
+"""By when (epoch seconds) the waiting Workload of a key starts; None if that is not reliable."""
 Run = tuple[str, Callable[[], Awaitable[None]]]
 """A task's name, and the function that it runs until cancelled."""
 
@@ -83,6 +86,11 @@ class ControllerFeature:
     def latest_start(self, key: str) -> float | None:
         """Returns by when (epoch seconds) the waiting Workload starts without moves; None if that is not reliable."""
 
+    def hint(
+        self, workload: model.Workload, now: float, starts: LatestStart, pause: Callable[[], None]
+    ) -> str | None:
+        """Returns what would give a workload that lacks a place one, for its explanation; None if the feature knows nothing."""
+
     def decided(self, keys: Collection[str], seconds: float) -> None:
         """Notes that a cycle of this duration decided on these workloads."""
 
@@ -113,6 +121,10 @@ class ControllerFeatures:
     def latest_start(self, key: str) -> float | None:
         """Returns the first answer of a feature."""
         return first_answer(each.latest_start(key) for each in self.all)
+
+    def hint(self, workload: model.Workload, now: float, pause: Callable[[], None]) -> str | None:
+        """Returns the first answer of a feature."""
+        return first_answer(each.hint(workload, now, self.latest_start, pause) for each in self.all)
 
     def decided(self, keys: Collection[str], seconds: float) -> None:
         """Tells every feature."""

@@ -14,6 +14,7 @@ from admission import assembly
 from admission.app import run_controller
 from admission.controllers.elastic_quota.feature import ElasticQuotas
 from admission.controllers.forecasts.feature import Forecasts
+from admission.controllers.moves.feature import Moves
 from admission.controllers.nodes.spare_hosts.feature import SpareHosts
 from admission.controllers.queues.advance_reservations.feature import AdvanceReservations
 from admission.controllers.sakkara.feature import Sakkara
@@ -38,10 +39,20 @@ from api.kube.resources import (
     EVENTS,
     LOCAL_QUEUES,
     RESOURCE_FLAVORS,
+    TOPOLOGIES,
     WORKLOADS,
 )
 from api.meta import find_condition
-from api.names import ADMITTED, API_VERSION, EXPECTED_START, EXPLANATION, SAKKARA_GROUP, SPARE_HOSTS
+from api.names import (
+    ADMITTED,
+    API_VERSION,
+    DEFRAGMENT_NOW,
+    DEFRAGMENTED,
+    EXPECTED_START,
+    EXPLANATION,
+    SAKKARA_GROUP,
+    SPARE_HOSTS,
+)
 from api.process.process import Process
 from api.workloads import Workload
 from tests.admission.controllers.installed_server import installed, small_workload
@@ -145,12 +156,31 @@ async def advance_reservation(kube: Kube) -> None:
     await eventually(reported)
 
 
+async def request_of_moves(kube: Kube) -> None:
+    """A request to free a domain of a Topology is answered."""
+    metadata = {"name": "tree", "annotations": {DEFRAGMENT_NOW: "4f2a domain rack"}}
+    body = {
+        "apiVersion": API_VERSION,
+        "kind": "Topology",
+        "metadata": metadata,
+        "spec": {"levels": [{"nodeLabel": "r"}]},
+    }
+    await kube.create(TOPOLOGIES, body)
+
+    async def answered() -> bool:
+        annotations = (await kube.get(TOPOLOGIES, "tree"))["metadata"]["annotations"]
+        return str(annotations.get(DEFRAGMENTED, "")).startswith("4f2a Refused: ")
+
+    await eventually(answered)
+
+
 @pytest.mark.parametrize(
     ("feature", "effect", "own"),
     [
         (Forecasts, forecast, {"run times", "forecasts", "guesses"}),
         (Sakkara, faulty_group, {"Sakkara's ConfigMaps", "results of groups"}),
         (ElasticQuotas, elastic_quota, {"elastic quotas"}),
+        (Moves, request_of_moves, {"moves"}),
         (SpareHosts, faulty_rule, {"spare hosts"}),
         (AdvanceReservations, advance_reservation, {"advance reservations"}),
     ],
@@ -206,4 +236,4 @@ async def test_the_controller_admits_without_a_feature_of_the_cycle(
 
 
 def test_each_feature_is_left_out_by_a_test() -> None:
-    assert [Forecasts, Sakkara, ElasticQuotas, SpareHosts, AdvanceReservations] == assembly.FEATURES
+    assert [Forecasts, Sakkara, ElasticQuotas, Moves, SpareHosts, AdvanceReservations] == assembly.FEATURES

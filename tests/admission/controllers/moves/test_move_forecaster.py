@@ -14,11 +14,17 @@ import pytest
 
 from admission.controllers.forecasts.forecaster import Forecaster, ForecastLimits
 from admission.controllers.forecasts.run_time_keeper import RunTimeKeeper
+from admission.controllers.moves.feature import Moves
 from admission.controllers.report.explainer import Explainer, ExplanationLimits
 from admission.controllers.watch.cluster_view import Views
+from admission.controllers.watch.cycle_due import CycleDue
+from admission.controllers.watch.feature import FeatureContext
 from admission.engine.features.forecast.calibration import Calibrations, StartForecast
+from admission.integrations.pods.pod import QueuedPod
+from admission.settings import AdmissionSettings
 from api.kube.client import Kube
 from api.kube.events import EventRecorder
+from api.kube.informers.informer import Informer
 from api.kube.resources import WORKLOADS
 from api.meta import find_condition
 from api.names import EXPECTED_START, EXPLANATION, MOVABLE, MOVE_COST
@@ -50,6 +56,9 @@ class ForecastedRacks(TwoRacks):
         self.learned = RunTimeKeeper(kube, recorder, "stowage-system", 300.0, self.clock)
         self.learned.calibrations = CERTAIN
         self.forecaster = Forecaster(kube, views, ledger, queues, self.learned, ForecastLimits(first=0.0), self.clock)
+        settings = AdmissionSettings(controller={"moves": True})
+        pods, due = cast("Informer[QueuedPod]", None), CycleDue()
+        feature = Moves(FeatureContext(kube, kube, settings, views, recorder, ledger, queues, pods, due))
         self.explainer = Explainer(
             kube,
             views,
@@ -58,8 +67,7 @@ class ForecastedRacks(TwoRacks):
             recorder,
             ExplanationLimits(first=0.0),
             self.clock,
-            moves=True,
-            latest_start=self.forecaster.latest_start,
+            hint=lambda waits, now, pause: feature.hint(waits, now, self.forecaster.latest_start, pause),
         )
         self.controller._latest_start = self.forecaster.latest_start
 
