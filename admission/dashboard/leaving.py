@@ -11,12 +11,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from admission.controllers.state.moving import for_whom
 from admission.dashboard.cluster import Cluster
-from admission.engine.features.moves.wording import gang_of
 from admission.engine.preemption.wording import preemptor_of
 from api.kube.turns import Turns
 from api.meta import find_condition, is_true
-from api.names import EVICTED, FINISHED, MOVING, PREEMPTED, QUOTA_RESERVED
+from api.names import EVICTED, FINISHED, PREEMPTED, QUOTA_RESERVED
 from api.workloads import Workload
 
 _NOTHING: Final[Mapping[str, str]] = {}
@@ -31,7 +31,7 @@ class _Leaver:
 
 
 @dataclass(slots=True)
-class Moved:
+class Changed:
     """What a refresh changed: names of nodes, and keys of waiting workloads."""
 
     nodes: set[str]
@@ -68,14 +68,14 @@ class Leaving:
         workload = self._cluster.state.queues.workload(waiting)
         return "" if workload is None else workload.cluster_queue
 
-    async def refresh(self, changed: Iterable[str]) -> Moved:
+    async def refresh(self, changed: Iterable[str]) -> Changed:
         """Reads these workloads again, and those that leave for one of them."""
         todo, turns = set(changed), Turns()
         for key in todo:
             self._identify(key)
             await turns.give_way()
         todo |= {leaver for key in todo for leaver in self._for.get(key, ())}
-        moved = Moved(set(), set())
+        moved = Changed(set(), set())
         for key in sorted(todo):
             await turns.give_way()
             before, now = self._leavers.get(key), self._leaver(key)
@@ -131,8 +131,7 @@ class Leaving:
 
     def _as_mover(self, workload: Workload) -> tuple[str, frozenset[str]] | None:
         """Of a workload that moves, the pods that are not where its status says are those at the old place."""
-        moving = find_condition(workload.status.conditions, MOVING)
-        waiting = "" if moving is None else gang_of(moving.message)
+        waiting = for_whom(workload.status)
         if not waiting or not is_true(workload.status.conditions, QUOTA_RESERVED):
             return None
         allocations = self._cluster.ledger.allocations

@@ -29,9 +29,7 @@ class Moves(SchedulerFeature):
         moves = MoveController(shared.writer, shared.views, context, scheduler, shared.recorder, state, latest_start)
         self.runs = (("moves", moves.run),)
 
-    def hint(
-        self, workload: model.Workload, now: float, starts: LatestStart, pause: Callable[[], None]
-    ) -> str | None:
+    def hint(self, workload: model.Workload, now: float, starts: LatestStart, pause: Callable[[], None]) -> str | None:
         """Returns the moves that would give the workload a place and are not allowed."""
         latest = latest_start(self._context.queues, workload, starts)
         hint = move_hint(self._context.ledger, workload, now, pause, enabled=self._enabled, latest=latest)

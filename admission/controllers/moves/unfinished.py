@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from typing import Final, Self
 
 from admission.controllers.moves.places import GRACE
+from admission.controllers.state.moving import for_whom
 from admission.engine.features.moves.feature import PLACE_HELD
-from admission.engine.features.moves.wording import gang_of
 from admission.engine.ledger.ledger import Ledger
 from api.kube.turns import Turns
 from api.meta import find_condition
-from api.names import MOVING, QUOTA_RESERVED
+from api.names import QUOTA_RESERVED
 from api.workloads import Workload
 
 
@@ -41,7 +41,7 @@ class Unfinished:
             if one.evicted:
                 evicted.append(key)
             if one.restart.moving or (one.restart.moved is not None and now - one.restart.moved <= GRACE):
-                gangs.add(_gang_of(objects.get(key)))
+                gangs.add("" if (mover := objects.get(key)) is None else for_whom(mover.status))
         return cls(tuple(sorted(movers)), frozenset((*movers, *evicted)), frozenset(gangs - {""}))
 
     @property
@@ -55,12 +55,6 @@ class Unfinished:
 
 
 NONE_UNFINISHED: Final = Unfinished((), frozenset(), frozenset())
-
-
-def _gang_of(workload: Workload | None) -> str:
-    """Returns for which workload this one moves or has moved; empty for none."""
-    moving = None if workload is None else find_condition(workload.status.conditions, MOVING)
-    return "" if moving is None else gang_of(moving.message)
 
 
 def _was_held(workload: Workload | None) -> bool:

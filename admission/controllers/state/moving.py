@@ -6,6 +6,7 @@ from typing import Final
 
 from admission.controllers.state.actions import PlannedEvent
 from admission.controllers.state.conditions import counted, is_running, with_condition, without
+from admission.engine.features.moves.wording import gang_of
 from api.meta import find_condition, is_true
 from api.names import MOVING, UNSCHEDULABLE, MovingReason
 from api.workloads import WorkloadStatus
@@ -37,3 +38,8 @@ def why(status: WorkloadStatus) -> str:
     """Returns why the job leaves its place, or an empty string."""
     moving = find_condition(status.conditions, MOVING)
     return moving.message if moving else ""
+
+
+def for_whom(status: WorkloadStatus) -> str:
+    """Returns the key of the workload for which the job leaves or has left its place, or an empty string."""
+    return gang_of(why(status))

@@ -86,9 +86,7 @@ class ControllerFeature:
     def latest_start(self, key: str) -> float | None:
         """Returns by when (epoch seconds) the waiting Workload starts without moves; None if that is not reliable."""
 
-    def hint(
-        self, workload: model.Workload, now: float, starts: LatestStart, pause: Callable[[], None]
-    ) -> str | None:
+    def hint(self, workload: model.Workload, now: float, starts: LatestStart, pause: Callable[[], None]) -> str | None:
         """Returns what would give a workload that lacks a place one, for its explanation; None if the feature knows nothing."""
 
     def decided(self, keys: Collection[str], seconds: float) -> None:
