@@ -114,11 +114,13 @@ class SakkaraGroup:
 
 @dataclass(frozen=True, slots=True)
 class SakkaraTopology:
-    """A topology tree. `levels` are widest first, the node's last; `paths` maps a node to its domains, widest first."""
+    """A topology tree."""
 
     name: str
     levels: tuple[str, ...]
+    """Widest first, the node's last."""
     paths: Mapping[str, tuple[str, ...]]
+    """The domains of each node, widest first."""
     resources: tuple[str, ...] = ("cpu", "memory")
 
     @property
@@ -152,10 +154,12 @@ class GroupRead:
 
 @dataclass(frozen=True, slots=True)
 class DescribedGroup:
-    """The group that a ConfigMap describes; `name` and `uid` are the ConfigMap's."""
+    """The group that a ConfigMap describes."""
 
     name: str
+    """The ConfigMap's."""
     uid: str
+    """The ConfigMap's."""
     read: GroupRead
 
 

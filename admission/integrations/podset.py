@@ -39,16 +39,18 @@ class PodSetConflict(StowageError):
 
 @dataclass(frozen=True, slots=True)
 class PodSetInfo:
-    """What a start adds to one pod set. `count` is the number of admitted pods; `opened` names scheduling gates to remove."""
+    """What a start adds to one pod set."""
 
     name: str
     count: int
+    """The number of admitted pods."""
     labels: Strings = field(default_factory=dict)
     annotations: Strings = field(default_factory=dict)
     node_selector: Strings = field(default_factory=dict)
     tolerations: tuple[Mapping[str, Any], ...] = ()
     scheduling_gates: tuple[str, ...] = ()
     opened: tuple[str, ...] = ()
+    """Scheduling gates to remove."""
 
     def merged(
         self,

@@ -16,15 +16,14 @@ from api import names
 
 @dataclass(frozen=True, slots=True)
 class RankedPods:
-    """A pod set: its `template`, the number of its pods, and the number that its controller gives the first of them.
-
-    `first` is None if its pods have no numbers.
-    """
+    """A pod set whose pods have ranks."""
 
     name: str
     count: int
+    """The number of its pods."""
     template: Mapping[str, Any]
     first: int | None = 0
+    """The number that its controller gives the first of them; None if its pods have no numbers."""
 
 
 def offsets(pod_sets: Sequence[RankedPods]) -> dict[str, dict[str, str]]:

@@ -34,14 +34,14 @@ _USER, _UID, _GROUP, _EXTRA = "X-Remote-User", "X-Remote-Uid", "X-Remote-Group",
 
 @dataclass(frozen=True, slots=True)
 class Trust:
-    """The CA and names of the proxy's client certificate, and the names of the headers with the user.
-
-    `authority` is PEM; without it no certificate is trusted. `names` are the allowed common names; empty: any. Several headers
-    may carry the same fact; the first one present counts, as in Kubernetes.
+    """The CA and names of the proxy's client certificate, and the names of the headers with the user. Several headers may carry
+    the same fact; the first one present counts, as in Kubernetes.
     """
 
     authority: str = ""
+    """PEM; without it no certificate is trusted."""
     names: frozenset[str] = frozenset()
+    """The allowed common names; empty for any."""
     users: tuple[str, ...] = (_USER,)
     uids: tuple[str, ...] = (_UID,)
     groups: tuple[str, ...] = (_GROUP,)

@@ -29,7 +29,7 @@ class Ref(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ServedKind:
-    """A served resource. `unconditional` allows a PUT without resourceVersion. `schemas` are those of a CRD, by version."""
+    """A served resource."""
 
     group: str
     version: str  # the stored one
@@ -39,6 +39,7 @@ class ServedKind:
     status: bool = False
     generation: bool = False
     unconditional: bool = True
+    """Whether a PUT without resourceVersion is allowed."""
     custom: bool = False
     short_names: tuple[str, ...] = ()
     categories: tuple[str, ...] = ()
@@ -46,6 +47,7 @@ class ServedKind:
     rules: StorageRules = field(default_factory=StorageRules)
     versions: tuple[str, ...] = ()
     schemas: Mapping[str, Schema] = field(default_factory=dict)
+    """Those of a CRD, by version."""
 
     @property
     def api_version(self) -> str:

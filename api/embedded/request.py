@@ -32,12 +32,14 @@ class RequestTarget:
 
 @dataclass(frozen=True, slots=True)
 class WriteOptions:
-    """Parameters of a write. `manager` is the fieldManager; `strict` refuses unknown fields of custom kinds."""
+    """Parameters of a write."""
 
     dry_run: bool = False
     manager: str = "unknown"
+    """The fieldManager."""
     force: bool = False
     strict: bool = False
+    """Whether unknown fields of custom kinds are refused."""
 
 
 @dataclass(frozen=True, slots=True)

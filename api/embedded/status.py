@@ -41,11 +41,13 @@ class ResourceRef:
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """One field error: `field` is a path such as `spec.levels[2].nodeLabel`; `message` does not repeat it."""
+    """One field error."""
 
     reason: str
     message: str
+    """Does not repeat the field."""
     field: str
+    """A path such as `spec.levels[2].nodeLabel`."""
 
     def __str__(self) -> str:
         return f"{self.field}: {self.message}" if self.field else self.message

@@ -79,12 +79,14 @@ def decoder_for(item_type: type[T] | Decoder[T]) -> Decoder[T]:
 
 
 class ObjectIdentity(msgspec.Struct, frozen=True):
-    """The identity of an object. `uid` and `resource_version` are empty if its type does not have them."""
+    """The identity of an object."""
 
     name: str
     namespace: str
     uid: str
+    """Empty if its type does not have one."""
     resource_version: str
+    """Empty if its type does not have one."""
 
     @property
     def key(self) -> str:

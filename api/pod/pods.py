@@ -162,12 +162,14 @@ class ResourceRequirements(_Wire, frozen=True):
 
 
 class Port(_Wire, frozen=True):
-    """A container's port. `host_port` 0 means no port of the node, an empty `host_ip` all of its addresses."""
+    """A container's port."""
 
     host_port: int = 0
+    """0 for no port of the node."""
     container_port: int = 0
     protocol: str = ""
     host_ip: str = msgspec.field(name="hostIP", default="")
+    """Empty for all addresses of the node."""
 
 
 class Container(_Wire, frozen=True):

@@ -78,18 +78,17 @@ class QuotaQueries:
 
 @dataclass(slots=True)
 class FlavorWalk:
-    """How far the search for some pod sets came in the flavors `names` of a resource group, with what was found of each flavor.
-
-    `before` has the state before each flavor: the best trial, the mildest reason, and the lengths of `reasons` and `free`.
-    """
+    """How far the search for some pod sets came in the flavors of a resource group, with what was found of each flavor."""
 
     names: list[str]
+    """The flavors."""
     refused: Refused
     usage: dict[FlavorResource, int]
     attempts: list[Attempt] = field(default_factory=list)
     reasons: list[str] = field(default_factory=list)
     queries: QuotaQueries = field(default_factory=QuotaQueries)
     before: list[tuple[FlavorTrial, Reason | None, int, int, bool]] = field(default_factory=list)
+    """The state before each flavor: the best trial, the mildest reason, and the lengths of `reasons` and `free`."""
 
     def same_until(self, names: Sequence[str], refused: Refused, usage: Mapping[FlavorResource, int]) -> int:
         """Returns how many of the first flavors have the same answer as before, without the one at which the search ended."""

@@ -40,16 +40,16 @@ class LevelConstraint:
 
 @dataclass(frozen=True, kw_only=True)
 class LevelRule(LevelConstraint):
-    """A level's constraint for a gang of `total` pods, whose shares are always multiples of `slices`.
-
-    Although the constraint is soft, no pod may be outside range and factor with `exact`, and no unit may have more pods than
-    `limit`. The class has no slots because it caches properties.
-    """
+    """A level's constraint for a gang. The class has no slots because it caches properties."""
 
     total: int
+    """The number of the gang's pods."""
     slices: int = 1
+    """Shares are always multiples of this."""
     exact: bool = False
+    """Whether no pod may be outside range and factor, although the constraint is soft."""
     limit: int | None = None
+    """The most pods that a unit may have, although the constraint is soft; None for any number."""
 
     @cached_property
     def packs(self) -> bool:

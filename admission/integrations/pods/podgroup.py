@@ -44,11 +44,13 @@ class UnlikePods(InvalidObject):
 
 @dataclass(frozen=True)
 class PodUnit:
-    """A single pod or a group. `pods` is sorted by name and never empty; `group` is empty for a single pod."""
+    """A single pod or a group."""
 
     namespace: str
     group: str
+    """Empty for a single pod."""
     pods: tuple[QueuedPod, ...]
+    """Sorted by name, never empty."""
 
     @classmethod
     def of(cls, pods: Iterable[QueuedPod]) -> PodUnit:

@@ -39,16 +39,15 @@ OnAnswer = Callable[[web.Request, web.StreamResponse], Awaitable[web.StreamRespo
 
 @dataclass(frozen=True, slots=True)
 class RestSettings:
-    """`tokens` maps bearer tokens to user names; without tokens every client is an administrator.
-
-    A SubjectAccessReview answers no for the users of `tenants`, and yes for all others. A TokenReview knows `tokens`.
-    """
+    """Settings of the REST server."""
 
     tokens: Mapping[str, str] = field(default_factory=dict)
+    """User names by bearer token, which a TokenReview knows; without any every client is an administrator."""
     watches: WatchSettings = field(default_factory=WatchSettings)
     intercept: Intercept | None = None
     on_answer: OnAnswer | None = None
     tenants: frozenset[str] = frozenset()
+    """Users for whom a SubjectAccessReview answers no."""
 
 
 class RestApi:

@@ -20,10 +20,12 @@ _OPTIONS = ResourceRef("meta.k8s.io", "options", "DeleteOptions")
 
 @dataclass(frozen=True, slots=True)
 class DeleteOptions:
-    """The body and parameters of a DELETE. `grace` is in seconds; `propagation` is Background, Foreground or Orphan."""
+    """The body and parameters of a DELETE."""
 
     propagation: str | None = None
+    """Background, Foreground or Orphan."""
     grace: int | None = None
+    """In seconds."""
     uid: str | None = None
     resource_version: str | None = None
     dry_run: bool = False

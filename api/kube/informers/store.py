@@ -30,12 +30,14 @@ class ChangeType(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Change(Generic[T]):
-    """A change for handlers. `old` is None for ADDED; `object` is the last known state for DELETED."""
+    """A change for handlers."""
 
     type: ChangeType
     key: str
     object: T
+    """The last known state for DELETED."""
     old: T | None
+    """None for ADDED."""
 
 
 Handler = Callable[[Change[T]], None]

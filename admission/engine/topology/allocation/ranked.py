@@ -61,15 +61,14 @@ def _ranked(key: str, allocation: Allocation, amounts: Amounts) -> RankedAllocat
 
 @dataclass(slots=True, eq=False)
 class RankedQueue:
-    """The workloads of one ClusterQueue in order.
-
-    `plain` is False if some of them have an order of their own for each preemptor: their reservation has no time yet, or
-    their priority depends on the namespace. `covers` are the sets of flavors and resources that some of them have.
-    """
+    """The workloads of one ClusterQueue in order."""
 
     line: list[RankedAllocation] = field(default_factory=list)
     plain: bool = True
+    """False if some of them have an order of their own for each preemptor: their reservation has no time yet, or their
+    priority depends on the namespace."""
     covers: set[frozenset[FlavorResource]] = field(default_factory=set)
+    """The sets of flavors and resources that some of them have."""
     _by_key: dict[str, RankedAllocation] = field(default_factory=dict)
     _answers: dict[Hashable, list[tuple[Set[str], Answer]]] = field(default_factory=dict)
     _amounts: Amounts = field(default_factory=dict)

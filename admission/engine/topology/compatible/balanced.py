@@ -46,11 +46,13 @@ class Greedy:
 
 @dataclass(frozen=True, slots=True)
 class SiblingSet:
-    """A pruned set of siblings, each of which can hold `share` slices; `count` of them are needed."""
+    """A pruned set of siblings."""
 
     domains: list[PickedDomain]
     share: int
+    """The slices that each of them can hold."""
     count: int
+    """How many of them are needed."""
 
 
 class Balance:

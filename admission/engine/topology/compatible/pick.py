@@ -14,10 +14,11 @@ from itertools import takewhile
 
 @dataclass(slots=True)
 class PickedDomain:
-    """A domain with its own counts. `label` sorts like its values. `children` is set only in copies for balanced placement."""
+    """A domain with its own counts."""
 
     id: int
     label: int
+    """Sorts like its values."""
     pod: int
     pod_l: int
     slice: int
@@ -25,6 +26,7 @@ class PickedDomain:
     leader: int = 0
     affinity: int = 0
     children: list[PickedDomain] | None = None
+    """Set only in copies for balanced placement."""
 
 
 Sizes = Callable[[PickedDomain], int]

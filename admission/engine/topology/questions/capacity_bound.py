@@ -18,11 +18,14 @@ from admission.engine.topology.usage import LIMIT
 
 @dataclass(frozen=True, slots=True)
 class _Need:
-    """`count` pods that request `amounts` each, in one domain of the level (None: in the whole tree)."""
+    """Pods in one domain of a level."""
 
     amounts: Amounts
+    """What each pod requests."""
     count: int
+    """The number of pods."""
     level: int | None
+    """None for the whole tree."""
 
 
 class CapacityBound:

@@ -23,15 +23,14 @@ from admission.engine.topology.tree.tree_spec import Values
 
 @dataclass(frozen=True, slots=True)
 class BrokenLevel:
-    """A level (label key) whose requirement no longer holds for these pod sets. `domains` has the pods by domain path.
-
-    `slice_size` is 1 if all pods must share one domain, else the size of the slices that are split over domains.
-    """
+    """A level (label key) whose requirement no longer holds for these pod sets."""
 
     pod_sets: tuple[str, ...]
     level: str
     slice_size: int
+    """1 if all pods must share one domain, else the size of the slices that are split over domains."""
     domains: tuple[tuple[Values, int], ...]
+    """The pods by domain path."""
 
 
 def broken_levels(steps: GroupPlacer, requests: Sequence[PlacementRequest]) -> list[BrokenLevel]:

@@ -45,10 +45,7 @@ _STEP = 1024
 
 @dataclass(frozen=True, slots=True)
 class Wants:
-    """A pod set's requirements on its nodes. `facts` has its pod terms; None if pod terms are not considered.
-
-    `node_holds` names the holds whose nodes it may use; None for all.
-    """
+    """A pod set's requirements on its nodes."""
 
     tolerations: tuple[Toleration, ...] = ()
     selector: tuple[tuple[str, str], ...] = ()
@@ -56,7 +53,9 @@ class Wants:
     preferred: tuple[PreferredTerm, ...] = ()
     volumes: tuple[tuple[NodeSelectorTerm, ...], ...] = ()
     facts: PodFacts | None = None
+    """Its pod terms; None if pod terms are not considered."""
     node_holds: tuple[str, ...] | None = ()
+    """The holds whose nodes it may use; None for all."""
 
     @property
     def selects(self) -> bool:

@@ -25,14 +25,14 @@ PodShape = tuple[Vec, bytes | None]
 
 @dataclass(frozen=True, slots=True)
 class _Lists:
-    """The arrays as lists: `free` by resource and row, `may` by item and row (None: all rows), `parents` by level and slot.
-
-    The last list of `parents` is that of the rows.
-    """
+    """The arrays as lists."""
 
     free: list[list[int]]
+    """By resource and row."""
     may: list[list[bool] | None]
+    """By item and row; None for all rows."""
     parents: list[list[int]]
+    """By level and slot; the last list is that of the rows."""
 
 
 class CapacityView:

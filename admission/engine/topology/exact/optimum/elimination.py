@@ -35,14 +35,16 @@ class GaveUp(Exception):
 
 
 class _Options(NamedTuple):
-    """By option: its integer (`key`), its parent (`family`), and the option and domain from which one change derives it
-    (`source`, `last`); these are -1 for the best option of a parent.
-    """
+    """Options; those of a change name what they come from, and these are -1 for the best option of a parent."""
 
     key: Ints
+    """The integer of each option."""
     family: Ints
+    """The parent of each option."""
     source: Ints
+    """The option from which one change derives it."""
     last: Ints
+    """The domain from which one change derives it."""
 
 
 class _OptionSums(NamedTuple):

@@ -35,18 +35,18 @@ _MANY = 2048
 
 @dataclass(frozen=True, slots=True)
 class FewestParents:
-    """Domains of the requested level (`slots`), with the number of opened domains at this level and at each level above,
-    nearest first (`counts`), and the lower bounds of these numbers (`bound`).
-
-    `union` has the domains that an answer can use in the parents of `slots`. `parent_table` is the table of all domains that
-    an answer can use; None if it was not computed.
-    """
+    """Domains of the requested level with the fewest opened domains above."""
 
     slots: Ints
+    """The domains."""
     union: Ints
+    """The domains that an answer can use in their parents."""
     counts: tuple[int, ...]
+    """The number of opened domains at this level and at each level above, nearest first."""
     bound: tuple[int, ...]
+    """The lower bounds of these numbers."""
     parent_table: ParentTable | None = None
+    """The table of all domains that an answer can use; None if it was not computed."""
 
 
 def fewest_parents(problem: Problem, capacities: CapacityCounts, top: Top, among: Ints) -> FewestParents:

@@ -24,18 +24,18 @@ _BESIDE = 4
 
 @dataclass(frozen=True, slots=True)
 class ParentTable:
-    """The domains of the requested level that an answer can use (`slots`), with their parents and capacities.
-
-    The parents are slots below `size`. `values` has the distinct capacities, descending. `table` has the number of domains by
-    capacity and parent; None if it would be too large.
-    """
+    """The domains of the requested level that an answer can use, with their parents and capacities."""
 
     slots: Ints
+    """The domains."""
     parent: Ints
     capacity: Ints
     size: int
+    """The parents are slots below this."""
     values: Ints
+    """The distinct capacities, descending."""
     table: npt.NDArray[np.float64] | None
+    """The number of domains by capacity and parent; None if it would be too large."""
 
     @classmethod
     def of(cls, problem: Problem, slots: Ints, capacities: CapacityCounts, top: Top) -> ParentTable:

@@ -48,18 +48,18 @@ _States = dict[tuple[int, int, int], tuple[int, Choice | int]]
 
 @dataclass(frozen=True, slots=True)
 class ReducedCosts:
-    """The price p, the rent v, and the largest total loss L (`most`).
-
-    `slots` has the domains of the requested level that an answer can still use; for `undecided` of them it is not decided
-    whether an answer uses them if it opens their parent. `worth` is g of each parent, by slot.
-    """
+    """The price p, the rent v, and the largest total loss L."""
 
     price: int
     rent: int
     most: int
+    """The largest total loss L."""
     slots: Ints
+    """The domains of the requested level that an answer can still use."""
     worth: Ints
+    """The g of each parent, by slot."""
     undecided: int
+    """For how many of the domains it is not decided whether an answer uses them if it opens their parent."""
 
     @classmethod
     def of(cls, parent_table: ParentTable, top: Top, need: int, parents: int, near: int) -> ReducedCosts:
