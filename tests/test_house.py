@@ -111,7 +111,7 @@ LIMITS = {
     "files outside its own that name spare hosts": 16,
     "files outside its own that name advance reservations": 10,
     "files outside its own that name backfill": 13,
-    "files outside its own that name forecasts": 17,
+    "files outside its own that name forecasts": 16,
     "files outside its own that name elastic jobs": 23,
     "files outside its own that name gang groups": 15,
     "files outside its own that name Sakkara": 45,

@@ -305,14 +305,6 @@ class Dashboard:
         except ForkFailed as failed:
             raise Refused(503, "Unavailable", f"no answer: {failed}") from None
 
-    async def forecast(self, viewer: Viewer) -> dict[str, Any]:
-        """Returns answers.Forecast."""
-        permissions = await self.permissions(viewer)
-        known = await self.rows.selected(lambda row: bool(row["expectedStart"]) and permissions.sees(row["namespace"]))
-        names = ("namespace", "name", "clusterQueue", "position", "expectedStart")
-        items = [{name: row[name] for name in names} for row in known]
-        return {"items": sorted(items, key=lambda item: (item["expectedStart"], item["namespace"], item["name"]))}
-
     async def search(self, viewer: Viewer, text: str) -> dict[str, Any]:
         """Returns answers.SearchResult."""
         permissions = await self.permissions(viewer)

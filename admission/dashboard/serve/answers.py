@@ -334,22 +334,6 @@ class WorkloadDetail(WorkloadRow):
     places: list[Place]
 
 
-class ForecastEntry(Answer):
-    """A waiting Workload whose start is reserved or forecast. `expected_start` is the latest start that is expected."""
-
-    namespace: str
-    name: str
-    cluster_queue: str
-    position: int | None
-    expected_start: str
-
-
-class Forecast(Answer):
-    """The expected starts, soonest first."""
-
-    items: list[ForecastEntry]
-
-
 class Found(Answer):
     """A Workload, host, domain, queue or flavor whose name matches a search."""
 

@@ -15,6 +15,7 @@ from pydantic import BaseModel, ValidationError
 
 from admission.dashboard.dashboard import Dashboard, bad_request
 from admission.dashboard.serve import answers
+from admission.dashboard.serve.forecast import Forecast, forecast
 from admission.dashboard.viewer import Viewer
 from admission.serving.bounded_server import Refused
 
@@ -178,8 +179,8 @@ ROUTES: Final = (
         "forecast",
         "Expected starts of waiting Workloads.",
         _ANY,
-        answers.Forecast,
-        lambda dashboard, viewer, asked: dashboard.forecast(viewer),
+        Forecast,
+        lambda dashboard, viewer, asked: forecast(dashboard, viewer),
     ),
     Route(
         "search",
