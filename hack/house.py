@@ -218,7 +218,7 @@ def _tells_of_fields(value: ast.ClassDef) -> bool:
         for field, below in zip(value.body, [*value.body[1:], ast.Pass()], strict=True)
         if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name)
         if not field.target.id.startswith("_") and "ClassVar" not in ast.unparse(field.annotation)
-        if "schema(" not in ast.unparse(field.annotation)  # the field's own words, of which the CRD is made
+        if "schema(" not in ast.unparse(field.annotation)  # words of which the CRD is made
     }
     named = [name for name, there in documented.items() if not there and f"`{name}`" in text]
     return len(documented) >= 3 and len(named) >= 2

@@ -242,7 +242,7 @@ def sort_out(pods: Sequence[QueuedPod], counts: Mapping[str, int]) -> SortedMemb
 
     Before these come pods of a StatefulSet that it does not want any more: with OrderedReady it deletes them only once the
     others run. A gated pod that will take the place of a pod that is still terminating is neither kept nor surplus: Kueue
-    deletes it, and whoever replaces a lost pod at once would have none.
+    deletes it, and an owner that replaces a lost pod at once would have none.
     """
     by_role: dict[str, tuple[list[QueuedPod], list[QueuedPod]]] = {role: ([], []) for role in counts}
     strange: list[QueuedPod] = []
