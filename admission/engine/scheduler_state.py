@@ -135,6 +135,7 @@ class SchedulerState:
                 self.queues.evictions.forget(workload.key)
             if weaker:  # more workloads may evict it now
                 self.queues.lines.requeue(self.ledger.quota.relatives(workload.admission.cluster_queue))
+                self._requeue_beside_gang(workload)
             return stays or less or weaker
         self.release(workload.key)
         self.ledger.watch_terms(workload)
@@ -157,13 +158,24 @@ class SchedulerState:
 
     def release(self, key: str) -> bool:
         """Releases the admission of the workload, if it has one, and requeues the workloads that want its quota or nodes."""
-        admission = self.ledger.admission(key)
+        workload, admission = self.ledger.workload(key), self.ledger.admission(key)
         self.queues.past.release(key)
         if admission is None:
             return False
         self.ledger.apply(ObjectRemoved(RemovedKind.WORKLOAD, key))
         self._requeue_after_release(admission.cluster_queue, key)
+        if workload is not None:
+            self._requeue_beside_gang(workload)
         return True
+
+    def _requeue_beside_gang(self, workload: Workload) -> None:
+        """Requeues who may evict what still runs of the workload's gang group: it is evicted as a whole, by the highest
+        priority of those that run.
+        """
+        members = workload.gang.together if workload.gang is not None else ()
+        admissions = (self.ledger.admission(member) for member in members if member != workload.key)
+        for name in {admission.cluster_queue for admission in admissions if admission is not None}:
+            self.queues.lines.requeue(self.ledger.quota.relatives(name) | {name})
 
     def _requeue_after_release(self, queue: str, left: str = "") -> None:
         self.queues.lines.quota_freed(self.ledger.quota.relatives(queue) | {queue}, self._beside, left)

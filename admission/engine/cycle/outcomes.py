@@ -153,6 +153,8 @@ class Outcomes:
         workload, name = nomination.workload, nomination.workload.cluster_queue
         self._features.starts(nomination)
         first = self._queues.head(name)
+        if workload.key in self._queues.preemptors:
+            self._requeue_all(workload)  # as in `start`
         self._queues.remove(workload.key)
         self._queues.past.enter(workload, nomination.admission(), self._now)
         if first is not None and first.key == workload.key:

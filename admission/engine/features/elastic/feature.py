@@ -10,6 +10,7 @@ from admission.engine.cycle.solve import Unsolved
 from admission.engine.decision import Decision
 from admission.engine.features.elastic.growth import grow, slice_released
 from admission.engine.model import ClusterQueue, Workload
+from admission.engine.reasons import Reason
 
 
 class ElasticJobs(Feature):
@@ -24,6 +25,11 @@ class ElasticJobs(Feature):
         return Turn(search=slice_released(self.ledger, workload), decide=self._grow)
 
     def _grow(self, head: Head, queue: ClusterQueue, parts: CycleParts) -> Sequence[Decision]:
+        replaced = head.workload.replaces
+        running = self.ledger.workload(replaced)
+        if replaced in parts.reservations.leaving or (running is not None and running.evicted):
+            # Else the slice would run in place of the one that leaves, and who evicts that one would wait for nothing.
+            return (parts.outcomes.wait(head, queue, Reason.WAITING_FOR_QUOTA, f"{replaced} is being evicted"),)
         leaves_quota = parts.reservations.leave_quota_for
         growth = grow(self.ledger, head.workload, queue, parts.now, leaves_quota, fair=parts.fair)
         if isinstance(growth, Unsolved):
