@@ -135,7 +135,7 @@ class SchedulerState:
                 self.queues.evictions.forget(workload.key)
             if weaker:  # more workloads may evict it now
                 self.queues.lines.requeue(self.ledger.quota.relatives(workload.admission.cluster_queue))
-                self._requeue_beside_gang(workload)
+                self._requeue_for_partners(workload)
             return stays or less or weaker
         self.release(workload.key)
         self.ledger.watch_terms(workload)
@@ -165,12 +165,12 @@ class SchedulerState:
         self.ledger.apply(ObjectRemoved(RemovedKind.WORKLOAD, key))
         self._requeue_after_release(admission.cluster_queue, key)
         if workload is not None:
-            self._requeue_beside_gang(workload)
+            self._requeue_for_partners(workload)
         return True
 
-    def _requeue_beside_gang(self, workload: Workload) -> None:
-        """Requeues who may evict what still runs of the workload's gang group: it is evicted as a whole, by the highest
-        priority of those that run.
+    def _requeue_for_partners(self, workload: Workload) -> None:
+        """Requeues who may evict the workloads that started together with this one and still run: they are evicted as a
+        whole, by the highest priority of those that run.
         """
         members = workload.gang.together if workload.gang is not None else ()
         admissions = (self.ledger.admission(member) for member in members if member != workload.key)

@@ -174,6 +174,11 @@ def no_replacement(nodes: Collection[str]) -> str:
     return f"cannot find replacement assignment for unhealthy {which}"
 
 
+def without_hosts(what: str) -> str:
+    """Returns the message of what goes to whole hosts in a topology that has none."""
+    return f"{what}: the lowest level of the topology is no host"
+
+
 def quoted(text: str) -> str:
     """Returns the text in double quotes, as messages write names."""
     escaped = text.replace("\\", "\\\\").replace('"', '\\"')

@@ -20,6 +20,7 @@ import numpy as np
 
 from admission.engine.decision import NoPlacement, PlacementResult
 from admission.engine.model import Assignment, DomainCount, PlacementRequest
+from admission.engine.topology import messages
 from admission.engine.topology.assignments.assignment_parts import home, stale
 from admission.engine.topology.assignments.on_hosts import on_hosts
 from admission.engine.topology.constraints import Group
@@ -280,9 +281,8 @@ def _usable(
     if isinstance(tree, NoPlacement):
         return tree
     if not tree.shape.by_host:
-        return NoPlacement(
-            f"spare hosts of pod set {request.pod_set.name}: the lowest level of the topology is no host"
-        )
+        what = f"spare hosts of pod set {request.pod_set.name}"
+        return NoPlacement(messages.without_hosts(what))
     resolved = steps.resolve(tree, group)
     if isinstance(resolved, NoPlacement):
         return resolved
