@@ -258,9 +258,12 @@ def sort_out(pods: Sequence[QueuedPod], counts: Mapping[str, int]) -> SortedMemb
         most = counts[role]
         active.sort(key=lambda pod: (pod.ordinal is not None and pod.ordinal >= most, *_age(pod)))
         kept += active[:most]
-        going = sum(pod.deleted for pod in active[:most])
-        replacements = [pod for pod in active[most:] if pod.gated and not pod.deleted][:going]
-        excess += [pod for pod in active[most:] if pod not in replacements]
+        going = sum(pod.deleted and not pod.succeeded for pod in active[:most])
+        for pod in active[most:]:
+            if going and pod.gated and not pod.deleted:
+                going -= 1
+            else:
+                excess.append(pod)
         inactive.sort(key=lambda pod: (pod.held, pod.last_active, pod.metadata.name))
         taken = max(0, min(len(inactive), len(inactive) + len(active) - most))
         replaced += inactive[:taken]

@@ -118,6 +118,7 @@ STATES = st.sampled_from(
         {"gated": False, "phase": "Failed"},
         {"deleted": True},
         {"deleted": True, "gated": False, "phase": "Running", "node": "n"},
+        {"deleted": True, "gated": False, "phase": "Succeeded", "node": "n"},
     ]
 )
 
@@ -140,7 +141,7 @@ def test_never_too_many_and_none_twice(value: list[tuple[dict[str, Any], int, st
     waiting = [pod for pod in pods if pod.metadata.name not in placed]
     assert all(pod.gated and not pod.deleted for pod in waiting)
     for role in counts:  # each waits for a pod that is terminating
-        leaving = sum(pod.role == role and pod.counts and pod.deleted for pod in found.kept)
+        leaving = sum(pod.role == role and pod.running and pod.deleted for pod in found.kept)
         assert sum(pod.role == role for pod in waiting) <= leaving
     active = Counter(pod.role for pod in found.kept if pod.counts)
     assert all(active[role] <= most for role, most in counts.items())
@@ -159,6 +160,9 @@ def test_a_pod_that_replaces_one_at_once_waits_until_that_one_has_ended() -> Non
     members = sort_out([read(pod) for pod in (lost, other, again, more)], {read(other).role: 2})
     assert [pod.metadata.name for pod in members.kept] == ["p0", "p1"]
     assert [pod.metadata.name for pod in members.excess] == ["p51"]
+    lost["status"]["phase"] = "Succeeded"
+    members = sort_out([read(pod) for pod in (lost, other, again)], {read(other).role: 2})
+    assert [pod.metadata.name for pod in members.excess] == ["p50"], "a pod that has succeeded keeps its place"
     lost["status"]["phase"] = "Failed"
     members = sort_out([read(pod) for pod in (lost, other, again)], {read(other).role: 2})
     assert [pod.metadata.name for pod in members.kept] == ["p1", "p50"]
