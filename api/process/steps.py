@@ -38,10 +38,12 @@ class MeasuredLoop(uvloop.Loop):
         super().__init__()
         step = _measured_step()
         # Attributes that are partial calls: a method in Python would cost each step a frame more.
-        self.call_soon = partial(super().call_soon, step)  # type: ignore[method-assign]
-        self.call_soon_threadsafe = partial(super().call_soon_threadsafe, step)  # type: ignore[method-assign]
-        self.call_at = _timed(super().call_at, step)  # type: ignore[method-assign]
-        self.call_later = _timed(super().call_later, step)  # type: ignore[method-assign]
+        vars(self).update(
+            call_soon=partial(super().call_soon, step),
+            call_soon_threadsafe=partial(super().call_soon_threadsafe, step),
+            call_at=_timed(super().call_at, step),
+            call_later=_timed(super().call_later, step),
+        )
 
 
 def _measured_step() -> Callable[..., None]:

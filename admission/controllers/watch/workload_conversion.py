@@ -57,7 +57,7 @@ class WorkloadConversion:
     ) -> None:
         self._views, self._slices, self._rules = views, slices, rules
         self._by_eviction, self._groups_outrank = by_eviction, groups_outrank
-        self._guess = guess
+        self._guess, self._annotations = guess, features.read_annotations()
         # By id of the spec, and for as long as a Workload has it.
         self._converted: dict[int, tuple[ReferenceType[WorkloadSpec], tuple[model.PodSet, ...]]] = {}
 
@@ -83,7 +83,7 @@ class WorkloadConversion:
             replaces=self._slices.replaces(workload),
             since=self._slices.since(workload),
             guess=self._allowed_guess(given, context),
-            annotations=features.read_annotations(),
+            annotations=self._annotations,
         )
         made = self._with_terms(workload, local, made)
         return self._views.features.converted(workload, made)
